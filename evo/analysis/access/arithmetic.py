@@ -115,7 +115,10 @@ class Arithmetic(Declarators):
             return Number(self.unknown(node, "division by zero"), kind)
         if word in ("<<", ">>"):
             kind = promoted(left.type)
-        return Number(_ARITHMETIC[word](self, a, b), kind)
+        found = _ARITHMETIC[word](self, a, b)
+        if word == "/" and found in self.derived:
+            found = Term.of(self.derived[found])  # a tensor's `K // 64`, say, wherever it is worked out
+        return Number(found, kind)
 
     def _is_wrapped(self, left: Term, right: Term) -> bool:
         """Whether an operand of an unsigned operation could be negative; what has no formula is taken as it is."""

@@ -5,24 +5,24 @@ Sums, or extrema, of another function of the two elements are read alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from evo.analysis.access.comparisons import Combined, Compare, Unsure, conjuncts
+from evo.analysis.access.comparisons import Combined, Compare, Condition, Unsure, conjuncts
 from evo.analysis.access.contraction_roles import (
+    computed_from,
     element_names,
     has_window,
-    indices_in,
     kind_of,
     output_role,
     roles_by_output,
     roles_of,
+    told_by,
 )
-from evo.analysis.access.data_values import is_old, plain
+from evo.analysis.access.data_values import is_old, parts_of, plain
 from evo.analysis.access.extrema import extremum_by_comparison
 from evo.analysis.access.form import Access, Carried, Data, Form
 from evo.analysis.access.reductions import Reduction
-from evo.analysis.access.renaming import in_indices
 from evo.analysis.access.staging import Origin, leaf, origin
 from evo.analysis.access.terms import Symbol, Term
 
@@ -84,20 +84,25 @@ def _contraction(form: Form, reduction: Reduction) -> Contraction | None:
     product, unrolled = None if is_extremum else _factors(form, reduction.operand), 1
     if product is None and not is_extremum and (rolled := _rolled(form, reduction)):
         product, unrolled = rolled
-    several = _several(form, reduction) if not is_extremum and (product is None or product[0] is None) else ()
-    product = None if several else product
+    is_copy = product is not None and product[0] is not None
+    several: tuple[Origin, ...] = ()
+    if not is_extremum and (not is_copy or _is_of_data(form, reduction.operand)):
+        several = _several(form, reduction)
+    if several or (is_copy and _is_chosen_by_data(reduction.operand)):
+        product = None
     factors = (several[0], several[1]) if several else product or _pair(form, reduction.operand)
     if factors is None:
         return None
     left, right = factors
-    summed = _summed(form, reduction, right)
+    summed = _loops_within(form, reduction, several) if several else _summed(form, reduction, right)
     if not summed or _is_left_out(form, right, summed, is_extremum=is_extremum):
         return None
     output, names = _output(form, reduction)
     at = output.subscripts if output is not None else ()
     left, right = (_renamed(left, names) if left is not None else None), _renamed(right, names)
     sides = {"left": left.subscripts if left is not None else (), "right": right.subscripts}
-    roles = roles_by_output(sides["left"], sides["right"], at, summed) if left is not None else None
+    told = form if several else None
+    roles = roles_by_output(sides["left"], sides["right"], at, summed, told) if left is not None else None
     if roles is None:
         roles = {
             "left": roles_of(sides["left"], sides["right"], summed, "m"),
@@ -234,7 +239,8 @@ def _elements(form: Form, operand: Data | None) -> list[Origin]:
     """The elements that a value is computed from, each once; none if anything else is in it."""
     found: dict[tuple[str, tuple[Term, ...]], Origin] = {}
     for part in _computed_from(operand):
-        if part.op in ("carried", "result", "unknown", "shuffle", "select"):
+        is_of_data = isinstance(part.detail, Term) and part.detail.symbols() & form.values.keys()
+        if is_of_data or part.op in ("carried", "result", "unknown", "shuffle", "select"):
             return []
         made = origin(form, part) if part.op == "read" else None
         if made is not None:
@@ -246,18 +252,22 @@ def _several(form: Form, reduction: Reduction) -> tuple[Origin, ...]:
     """Of more than two elements that are summed together one of the result's row and one of its column, then the
     others; none if one belongs to both, or if a turn may leave one out.
     """
-    found, (output, _) = _elements(form, reduction.operand), _output(form, reduction)
-    if len(found) < 3 or output is None or reduction.place != "register" or any(len(each.way) > 1 for each in found):
+    output, _ = _output(form, reduction)
+    found = _all_elements(form, reduction.operand)
+    if output is None or reduction.place != "register" or any(len(each.way) > 1 for each in found):
         return ()
-    names, summed = element_names(output.subscripts), frozenset(reduction.loops)
-    used: list[frozenset[Symbol]] = []
-    steps: list[int] = []  # `k / 32` of an element is no whole walk along the sum
-    for each in found:
-        said = [in_indices(term, output.subscripts, names) for term in each.subscripts]
-        used.append(frozenset().union(*(indices_in(term) for term in said)))
-        steps.append(sum(1 for term in said for _ in term.ops()))
-        if used[-1] - summed - frozenset(names) or _is_left_out(form, each, reduction.loops, is_extremum=True):
-            return ()
+    if len(found) < 3 and not (len(found) == 2 and _is_of_data(form, reduction.operand)):
+        return ()
+    names, told = element_names(output.subscripts), told_by(form, reduction.operand, output.subscripts)
+    within = _loops_within(form, reduction, found)
+    summed = frozenset(within)
+    if not summed <= told or told - summed - frozenset(names):
+        return ()
+    used = [told_by(form, Data("read", (), each.way[0]), output.subscripts) for each in found]
+    if any(_is_left_out(form, each, within, is_extremum=True) for each in found):
+        return ()
+    # `k / 32` of an element is no whole walk along the sum, nor is a place that data tells a whole row.
+    steps = [sum(1 for t in each.subscripts for _ in t.ops()) + len(_told_places(form, each)) for each in found]
     wide = [at for at, symbols in enumerate(used) if symbols & summed and symbols - summed]
     wide.sort(key=lambda at: steps[at])
     one = wide[0] if wide else 0
@@ -266,6 +276,34 @@ def _several(form: Form, reduction: Reduction) -> tuple[Origin, ...]:
         return ()
     rest = [each for at, each in enumerate(found) if at not in (one, other)]
     return (found[one], found[other], *rest) if one != other else ()
+
+
+def _all_elements(form: Form, operand: Data | None) -> list[Origin]:
+    """The elements that a value is computed from, those included that tell where others are, or whether they count."""
+    found: dict[tuple[str, tuple[Term, ...]], Origin] = {}
+    for part in computed_from(form, operand):
+        made = origin(form, part) if part.op == "read" else None
+        if made is not None:
+            found.setdefault((made.array.name, made.subscripts), made)
+    return list(found.values())
+
+
+def _told_places(form: Form, side: Origin) -> frozenset[Symbol]:
+    """What data says of where an element is."""
+    return frozenset().union(*(term.symbols() for term in side.subscripts)) & frozenset(form.values)
+
+
+def _is_chosen_by_data(operand: Data | None) -> bool:
+    """Whether a value that is read says which of two values counts."""
+    choices = [part.detail for part in parts_of(operand) if part.op == "select"]
+    return any(isinstance(part, Unsure) for each in choices if isinstance(each, Condition)
+               for part in conjuncts(each))  # fmt: skip
+
+
+def _is_of_data(form: Form, operand: Data | None) -> bool:
+    """Whether what is read tells where an element of a sum is, or which of two values counts."""
+    reads = [made for part in parts_of(operand) if part.op == "read" and (made := origin(form, part)) is not None]
+    return _is_chosen_by_data(operand) or any(_told_places(form, made) for made in reads)
 
 
 def _side(symbols: frozenset[Symbol], one: frozenset[Symbol], other: frozenset[Symbol]) -> frozenset[Symbol]:
@@ -296,6 +334,12 @@ def _summed(form: Form, reduction: Reduction, right: Origin) -> tuple[Symbol, ..
         return tuple(symbol for symbol in around if symbol in reduction.loops and symbol in used)
     start = around.index(reduction.loops[0]) if reduction.loops[0] in around else len(around)
     return tuple(symbol for symbol in around[start:] if symbol in used)
+
+
+def _loops_within(form: Form, reduction: Reduction, elements: Iterable[Origin]) -> tuple[Symbol, ...]:
+    """The loops of a sum from its outermost one inwards to the last of some elements."""
+    around = max((form.accesses[each.way[0]].loops for each in elements), key=len, default=())
+    return around[around.index(reduction.loops[0]) :] if reduction.loops[0] in around else reduction.loops
 
 
 def _output(form: Form, reduction: Reduction) -> tuple[Access | None, dict[Symbol, Term]]:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from evo.analysis.access.comparisons import Combined, Compare, Unsure
+from evo.analysis.access.data_values import parts_of, plain
+from evo.analysis.access.form import Data, Form
 from evo.analysis.access.renaming import in_indices
 from evo.analysis.access.staging import Origin
 from evo.analysis.access.terms import Symbol, Term
+
+_OPAQUE = frozenset({"carried", "result", "unknown", "shuffle", "mma", "pack", "part"})
+_NOT_KNOWN = Symbol("not known", "value", 0)
 
 
 def element_names(at: tuple[Term, ...]) -> list[Symbol]:
@@ -14,22 +20,81 @@ def element_names(at: tuple[Term, ...]) -> list[Symbol]:
     return [Symbol(f"element{d}", "value", d + 1) for d in range(len(at))]
 
 
+def computed_from(form: Form, data: Data | None) -> Iterator[Data]:
+    """A value and all that it is computed from: by operations, as a condition, an index, or a place that is read."""
+    waiting, seen = [plain(data)], set[int]()
+    while waiting:
+        whole = waiting.pop()
+        for part in parts_of(whole):
+            if id(part) in seen:
+                continue
+            seen.add(id(part))
+            yield part
+            symbols = frozenset[Symbol]().union(*(term.symbols() for term in _terms_in(form, part)))
+            waiting += [form.values[each].data for each in symbols if each in form.values]
+
+
+def told_by(form: Form, data: Data | None, at: tuple[Term, ...]) -> frozenset[Symbol]:
+    """What indices a value depends on: those of the output's element, loops, and what is not known. at: the element's
+    subscripts.
+    """
+    names, found = element_names(at), set[Symbol]()
+    for part in computed_from(form, data):
+        if part.op in _OPAQUE:
+            found.add(_NOT_KNOWN)
+        for term in _terms_in(form, part):
+            said = indices_in(in_indices(term, at, names))
+            found |= {s for s in said if s not in form.values or form.values[s].data is None}
+    return frozenset(found)
+
+
+def _terms_in(form: Form, part: Data) -> Iterator[Term]:
+    """The indices in one operation."""
+    if part.op == "index" and isinstance(part.detail, Term):
+        yield part.detail
+    elif part.op == "read" and isinstance(part.detail, int):
+        access = form.accesses[part.detail] if part.detail >= 0 else None
+        is_known = access is not None and access.is_global and access.subscripts
+        yield from access.subscripts if access is not None and is_known else (Term.of(_NOT_KNOWN),)
+    conditions = [part.detail]
+    while conditions:
+        condition = conditions.pop()
+        if isinstance(condition, Compare):
+            yield condition.term
+        elif isinstance(condition, Unsure):
+            yield Term.of(condition.symbol)
+        elif isinstance(condition, Combined):
+            conditions += condition.items
+
+
 def roles_by_output(
-    left: tuple[Term, ...], right: tuple[Term, ...], at: tuple[Term, ...], summed: tuple[Symbol, ...]
+    left: tuple[Term, ...],
+    right: tuple[Term, ...],
+    at: tuple[Term, ...],
+    summed: tuple[Symbol, ...],
+    form: Form | None = None,
 ) -> dict[str, str] | None:
-    """The letters if both factors are read at places that the output's element and the summed loops tell."""
+    """The letters if both factors are read at places that the output's element and the summed loops tell: of a form,
+    if a place that data tells is what the data's own place is.
+    """
     names, inside = element_names(at), frozenset(summed)
     known = frozenset(names) | inside
-    sides = [[in_indices(term, at, names) for term in side] for side in (left, right)]
-    if not at or any(indices_in(term) - known for side in sides for term in side):
+    sides = [
+        [
+            told_by(form, Data("index", (), term), at) if form is not None else indices_in(in_indices(term, at, names))
+            for term in side
+        ]
+        for side in (left, right)
+    ]
+    if not at or any(told - known for side in sides for told in side):
         return None
-    used = [frozenset(names) & frozenset().union(*(term.symbols() for term in side)) for side in sides]
+    used = [frozenset(names) & frozenset[Symbol]().union(*side) for side in sides]
     letters = ["b" if n in used[0] & used[1] else "m" if n in used[0] else "n" if n in used[1] else "1" for n in names]
     found = {"output": "".join(letters)}
     for word, own, side in (("left", "m", sides[0]), ("right", "n", sides[1])):
         roles = ""
-        for term in side:
-            free, over = term.symbols() & frozenset(names), term.symbols() & inside
+        for told in side:
+            free, over = told & frozenset(names), told & inside
             both = "b" if free <= used[0] & used[1] else own
             roles += ("w" if over else both) if free else "k" if over else "1"
         found[word] = roles

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from evo.analysis.access import Data, LaunchAnalysis, Symbol, Term, Unsure
+from evo.analysis.access import Combined, Compare, Condition, Data, LaunchAnalysis, Symbol, Term
 from evo.analysis.access.data_values import is_number
 from evo.analysis.access.terms import Atom, Op
 from evo.cuda.source import Edit, Function, Span
@@ -27,6 +27,7 @@ _CONVERSIONS = {
     **{byte: ("int", "{}", f"({byte})({{}})") for byte in ("signed char", "unsigned char")},
 }
 _OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "/", ast.Mod: "%"}
+_BITS = {"div": "/", "mod": "%", "shr": ">>", "and": "&", "or": "|", "xor": "^"}
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _CALLS = frozenset({
     "expf", "exp", "tanhf", "tanh", "sqrtf", "sqrt", "rsqrtf", "logf", "log", "fabsf", "fabs", "erff", "powf", "log1pf",
@@ -34,6 +35,7 @@ _CALLS = frozenset({
 })  # fmt: skip
 _OPERAND = 3  # a name, a call or what stands in brackets
 _WORDS = re.compile(r"\$?[A-Za-z_]\w*")
+_BRACKETS = re.compile(r"\([^()]*\)")
 _DEFINED = re.compile(r"(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)")
 
 
@@ -97,13 +99,20 @@ class Printer:
                 return f"{data.detail}({', '.join(self.expression(arg) for arg in data.args)})", _OPERAND
             case "read":
                 return self._read(data), _OPERAND
-            case "select" if isinstance(data.detail, Unsure) and len(data.args) == 2:
+            case "select" if isinstance(data.detail, Condition) and len(data.args) == 2:
                 taken, other = (self.value(arg) for arg in data.args)
                 return f"{self._condition(data.detail)} ? {taken} : {other}", 0
         raise NotPrinted(data.op)
 
-    def _condition(self, condition: Unsure) -> str:
-        """A comparison of two values. Raises NotPrinted."""
+    def _condition(self, condition: Condition) -> str:
+        """A comparison of two values or terms, or several that are joined. Raises NotPrinted."""
+        if isinstance(condition, Compare):
+            parts = condition.term.parts.items()
+            high, low = Term({m: n for m, n in parts if n > 0}), Term({m: -n for m, n in parts if n < 0})
+            return f"({self.term(high)} {condition.relation} {self.term(low)})"
+        if isinstance(condition, Combined):
+            word = " && " if condition.word == "and" else " || "
+            return f"({word.join(self._condition(each) for each in condition.items)})"
         known = self.analysis.form.values.get(condition.symbol)
         compared = known.data if known is not None else None
         if compared is None or compared.op not in ("less", "equal") or len(compared.args) != 2:
@@ -136,7 +145,8 @@ class Printer:
                 said = index
                 continue
             size = self.extent(dim)
-            said = f"({said}) * {size}" if not _WORDS.fullmatch(said) else f"{said} * {size}"
+            is_one = _WORDS.fullmatch(said) or _BRACKETS.fullmatch(said)
+            said = f"{said} * {size}" if is_one else f"({said}) * {size}"
             said = index if said.startswith("0 *") else said if index == "0" else f"{said} + {index}"
         return said
 
@@ -153,11 +163,21 @@ class Printer:
             return self.places[term]
         if term.value is not None:
             return str(term.value)
+        form = self.analysis.form
+        if term.symbols() & form.derived.keys():
+            return self.term(term.substitute(dict(form.derived)))
         atom = term.atom
+        if isinstance(atom, Symbol) and atom in form.values:
+            return self.value(form.values[atom].data)
         if isinstance(atom, Symbol) and atom.kind == "axis" and atom.name in self.names:
             return self.names[atom.name]
-        if isinstance(atom, Op) and atom.name in ("div", "mod") and len(atom.terms) == 2:
-            return f"({self.term(atom.terms[0])} {'/' if atom.name == 'div' else '%'} {self.term(atom.terms[1])})"
+        if isinstance(atom, Op) and atom.name in _BITS and len(atom.args) == 2:
+            operands = [self.term(each).removeprefix("(int)") for each in atom.terms]  # the whole is cast, not its parts
+            bits = f"({operands[0]} {_BITS[atom.name]} {operands[1]})"
+            return f"(int){bits}" if any(self._is_word(symbol) for symbol in atom.symbols()) else bits
+        if isinstance(atom, Op) and atom.name == "select" and isinstance(atom.args[0], Condition):
+            choices = [self.term(each) for each in atom.terms]
+            return f"({self._condition(atom.args[0])} ? {' : '.join(choices)})"
         if term.atom is not None or term.value is not None:
             raise NotPrinted(term.text)
         said = ""
@@ -165,6 +185,12 @@ class Printer:
             sign = (" - " if n < 0 else " + ") if said else "-" * (n < 0)
             said += sign + self._product(mono, abs(n))
         return f"({said})"
+
+    def _is_word(self, symbol: Symbol) -> bool:
+        """Whether a value is read of an element whose arithmetic is unsigned, as that of its bits is not."""
+        known = self.analysis.form.values.get(symbol)
+        access = self.analysis.form.accesses[known.access] if known is not None and known.access is not None else None
+        return access is not None and access.memory.element.startswith("unsigned") and access.memory.element_bytes >= 4
 
     def _product(self, factors: Sequence[Atom], number: int) -> str:
         said = [self.term(Term.of(factor)) for factor in factors]

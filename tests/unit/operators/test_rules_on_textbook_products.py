@@ -193,7 +193,7 @@ def test_what_depends_on_a_row_alone_or_a_column_alone_is_worked_out_once(bench:
         ("a[row * K + k] * (b[col * K + k] * u[k / 4])", 2),
         ("a[row * K + k] * b[col * K + k] + 1.0f - v[row]", 0),  # zeros behind the last element would count
         ("a[row * K + k] * b[col * K + k] * y[row * N + col]", 0),  # an element of a row and a column
-        ("a[row * K + k] * b[col * K + k] * u[k + 1 < K ? k + 1 : 0]", 0),
+        ("a[row * K + k] * b[col * K + k] * u[k + 1 < K ? k + 1 : 0]", 2),
         ("a[row * K + k] * b[col * K + k] * (k % 3 ? u[k] : v[row])", 0),
     ],
 )

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
-from evo.analysis.access import Contraction, Data, LaunchAnalysis
-from evo.analysis.access.contraction_roles import element_names
+from evo.analysis.access import Contraction, Data, LaunchAnalysis, Term, number_of
+from evo.analysis.access.contraction_roles import element_names, told_by
 from evo.analysis.access.data_values import parts_of, plain
-from evo.analysis.access.renaming import in_indices
-from evo.operators.rules.families.tile.product_layout import ProductLayout
+from evo.operators.rules.families.tile.product_layout import ProductLayout, depths_of
 from evo.operators.rules.families.tile.side_sums import at_zero
 from evo.operators.rules.lifting import NotPrinted, Printer
 
@@ -52,12 +51,10 @@ class ComputedFactors:
 
     def fills(self, layout: ProductLayout, say: Printer) -> str:
         """The loops that fill the tiles, lanes along each side's contiguous dimension. Raises NotPrinted."""
-        depths = {
-            t for t, role in zip(self.made.right.subscripts, self.made.roles["right"], strict=True) if role == "k"
-        }
+        _, depths = depths_of(self.made)
         if layout.turns or len(depths) != 1:
             raise NotPrinted("several depths")
-        spelled = replace(say, places={**layout.places, depths.pop(): "$kk"})
+        spelled = replace(say, places={**layout.places, **self._turns(depths[0])})
         text = ""
         for own, size, is_inner, test, values in (
             ("$m", "BM", layout.left.is_inner, f"$row < {layout.m}", self.rows),
@@ -74,6 +71,19 @@ class ComputedFactors:
                 text += f"            {name}[$k][{own}] = {test} && $kk < {layout.k} ? {said} : 0;\n"
             text += "        }\n"
         return text
+
+    def _turns(self, depth: Term) -> dict[Term, str]:
+        """The loops' variables as `$kk` tells them. Raises NotPrinted if a loop leaves gaps, or counts twice."""
+        found, unit, loops = {depth: "$kk"}, 1, [self.analysis.form.loops[symbol] for symbol in self.made.summed]
+        weights = {loop.symbol: number_of(depth.coefficient(loop.symbol) or Term({}), {}) or 0 for loop in loops}
+        for place, loop in enumerate(sorted(loops, key=lambda each: weights[each.symbol]), 1):
+            whole = f"($kk / {unit})" if unit > 1 else "$kk"
+            is_last, trip = place == len(loops), number_of(loop.trip or depth, {})
+            if weights[loop.symbol] != unit or loop.start.value != 0 or (trip is None and not is_last):
+                raise NotPrinted("depths in another order")
+            found[Term.of(loop.symbol)] = whole if is_last else f"({whole} % {trip})"
+            unit *= trip or 1
+        return found
 
     def _apart(self, data: Data) -> Data:
         """A value with one of a tile in place of each part that is of one side alone. Raises NotPrinted."""
@@ -110,16 +120,11 @@ class ComputedFactors:
 
     def _sides(self, data: Data) -> set[str]:
         """`m` and `n` for what differs from row to row and from column to column, `k` along both alone."""
-        at, form = self.made.store.subscripts, self.analysis.form
-        names = element_names(at)
-        letters = dict(zip(names, self.made.roles["output"], strict=True))
-        found = set[str]()
-        for part in parts_of(data):
-            if part.op == "read" and isinstance(part.detail, int):
-                terms = [in_indices(term, at, names) for term in form.accesses[part.detail].subscripts]
-                own = {letters[symbol] for term in terms for symbol in term.symbols() if symbol in letters}
-                found |= own & {"m", "n"} or {"k"}
-        return found
+        at = self.made.store.subscripts
+        letters = dict(zip(element_names(at), self.made.roles["output"], strict=True))
+        told = told_by(self.analysis.form, data, at)
+        is_read = any(part.op == "read" for part in parts_of(data))
+        return {letters[each] for each in told if each in letters} & {"m", "n"} or ({"k"} if told or is_read else set())
 
 
 def numbered(name: str, count: int) -> list[str]:

@@ -17,6 +17,7 @@ from evo.operators.rules.families.tile.product_layout import (
     Factor,
     ProductLayout,
     Shaped,
+    depths_of,
     layout_of,
     swapped,
     tensors_of,
@@ -97,7 +98,7 @@ def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Ite
     found = product_of(ctx, analysis, function, combine=("sum", "max", "min"), of_several=True)
     if found is None:
         return
-    for rank, shape in enumerate(sorted(_SHAPES, key=lambda each: blocks_of(found, each) < analysis.chip.sms)):
+    for rank, shape in enumerate(sorted(_SHAPES, key=lambda each: -min(blocks_of(found, each), analysis.chip.sms))):
         block, thread = "x".join(map(str, shape[:3])), "x".join(map(str, shape[3:]))
         yield Application(
             edits=tuple(_edits(found, shape)),
@@ -139,8 +140,8 @@ def product_of(
            for a in form.accesses):  # fmt: skip
         return None
     output = tensors_of(ctx).get(made.output.array.name)
-    elements = (made.left.array.element, made.right.array.element, made.output.array.element)
-    if output is None or any(accumulator(element) is None for element in elements):
+    factors = () if made.beside else (made.left.array.element, made.right.array.element)
+    if output is None or any(accumulator(element) is None for element in (*factors, made.output.array.element)):
         return None
     if not _is_whole(analysis, made) or not _is_stored(made.output, output):
         return None
@@ -160,13 +161,12 @@ def _is_stored(store: Access, output: Shaped) -> bool:
 def _is_whole(analysis: LaunchAnalysis, made: Contraction) -> bool:
     """Whether both factors are read at the same places of the sum, and the sum goes over all places."""
     assert made.left is not None
-    (places, *_), (others, *_) = (
-        [[term for letter, term in zip(made.roles[name], side.subscripts, strict=True) if letter == "k"]]
-        for name, side in (("left", made.left), ("right", made.right))
-    )
-    if not places or set(places) != set(others):
+    counted, places = depths_of(made)
+    other, name = (made.right, "right") if counted is made.left else (made.left, "left")
+    others = {term for letter, term in zip(made.roles[name], other.subscripts, strict=True) if letter == "k"}
+    if not places or (set(places) != others and not made.beside):
         return False
-    extents = dict(zip(made.left.subscripts, made.left.array.shape, strict=True))
+    extents = dict(zip(counted.subscripts, counted.array.shape, strict=True))
     if made.store.mode == "atomic":
         # Blocks that share a sum multiply every pair once.
         return is_once_each(analysis, made.left.way[0], (*made.store.memory.shape, *(extents[at] for at in places)))
@@ -243,13 +243,16 @@ def skipped_tile(found: Product, say: Printer) -> str:
 
 def _edits(found: Product, shape: tuple[int, ...]) -> list[Edit]:
     kinds = {accumulator(each.element) for each in (found.layout.left, found.layout.right)}
-    kinds |= {accumulator(each.array.element) for each in found.made.beside}
+    beside = {accumulator(each.array.element) for each in found.made.beside}
+    kinds = (kinds | beside) - {None} if beside else kinds  # words of bits are no numbers
     kinds -= {"int"} if "float" in kinds else set()  # bytes times floats are floats
     kind = kinds.pop() or ""
     if kinds or not kind or (kind == "double" and not found.is_sum):
         raise NotPrinted("factors of two kinds, or extrema of doubles")
     width = 8 if kind == "double" else 4
-    computed = ComputedFactors.of(found.analysis, found.made) if found.made.beside else None
+    operand = plain(found.made.operand)
+    is_of_factors = found.is_sum and found.made.kind == "pairs" and operand is not None and operand.op == "mul"
+    computed = ComputedFactors.of(found.analysis, found.made) if found.made.beside or is_of_factors else None
     counts = (1, 1) if computed is None else (len(computed.rows), len(computed.columns))
     if sum((size + 4) * count for size, count in zip(shape, counts, strict=False)) * shape[2] * width > _ROOM:
         raise NotPrinted("too large a tile")

@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from evo.analysis.access import Contraction, LaunchAnalysis, Origin, Symbol, Term
-from evo.analysis.access.contraction_roles import element_names
+from evo.analysis.access import Contraction, Data, Form, LaunchAnalysis, Origin, Symbol, Term
+from evo.analysis.access.contraction_roles import element_names, told_by
 from evo.analysis.access.renaming import in_indices
 from evo.operators.rules.lifting import NotPrinted, Printer
 from evo.operators.rules.rewriting import bracketed
@@ -83,6 +83,33 @@ def items_of(made: Contraction, side: Origin) -> tuple[Item, ...] | None:
     return tuple(found)
 
 
+def told_items(form: Form, made: Contraction, side: Origin) -> tuple[Item, ...] | None:
+    """The same of an element that something is computed from: `k / 64` and `place[k]` go along with k."""
+    at, found = made.store.subscripts, list[Item]()
+    _, depths = depths_of(made)
+    items: dict[Symbol, Item] = {name: place for place, name in enumerate(element_names(at))}
+    items |= {symbol: depths[0] for symbol in made.summed if len(depths) == 1}
+    for subscript in side.subscripts:
+        told = {items.get(symbol) for symbol in told_by(form, Data("index", (), subscript), at)}
+        if len(told) > 1 or None in told:
+            return None
+        found += [item for item in told if item is not None] or [subscript]
+    return tuple(found)
+
+
+def depths_of(made: Contraction) -> tuple[Origin, list[Term]]:
+    """The factor that counts the places of the sum without more, and its subscripts that do."""
+    assert made.left is not None
+    sides = {
+        name: [term for term, letter in zip(side.subscripts, made.roles[name], strict=True) if letter == "k"]
+        for name, side in (("left", made.left), ("right", made.right))
+    }
+    known = [name for name, terms in sides.items() if terms] or ["left"]
+    said = {name: frozenset[Symbol]().union(*(term.symbols() for term in sides[name])) for name in known}
+    name = min(known, key=lambda name: (-len(said[name]), sum(1 for term in sides[name] for _ in term.ops())))
+    return (made.left if name == "left" else made.right), sides[name]
+
+
 class _Axes:
     """The runs of dimensions of one product."""
 
@@ -92,6 +119,9 @@ class _Axes:
         self.case = analysis.case
         shapes = tensors_of(ctx)
         sides = [items_of(made, side) for side in (made.left, made.right)]
+        if made.beside:
+            sides = [told_items(analysis.form, made, side) for side in (made.left, made.right)]
+        self.counts = int(depths_of(made)[0] is made.right)  # the side whose sizes are those of the depths
         arrays = (made.left.array, made.right.array, made.store.memory)
         if sides[0] is None or sides[1] is None or any(array.name not in shapes for array in arrays):
             raise NotPrinted("subscripts of another kind")
@@ -127,7 +157,7 @@ class _Axes:
         return found
 
     def extent(self, item: Item) -> Expression:
-        for at, tensor in ((self.at[2], self.tensors[2]), (self.at[0], self.tensors[0])):
+        for at, tensor in ((self.at[2], self.tensors[2]), (self.at[self.counts], self.tensors[self.counts])):
             if item in at:
                 return tensor.shape[list(at).index(item)]
         raise NotPrinted("no size")

@@ -54,8 +54,10 @@ def _terms_in(form: Form, part: Data) -> Iterator[Term]:
         yield part.detail
     elif part.op == "read" and isinstance(part.detail, int):
         access = form.accesses[part.detail] if part.detail >= 0 else None
-        is_known = access is not None and access.is_global and access.subscripts
-        yield from access.subscripts if access is not None and is_known else (Term.of(_NOT_KNOWN),)
+        if access is None or not access.is_global or access.index is None:
+            yield Term.of(_NOT_KNOWN)
+        else:
+            yield from access.subscripts or (access.index,)
     conditions = [part.detail]
     while conditions:
         condition = conditions.pop()
@@ -96,7 +98,8 @@ def roles_by_output(
         for told in side:
             free, over = told & frozenset(names), told & inside
             both = "b" if free <= used[0] & used[1] else own
-            roles += ("w" if over else both) if free else "k" if over else "1"
+            # `head * size + k` of both factors is no window, nor is what data says of a place.
+            roles += ("k" if both == "b" or form is not None else "w") if over else both if free else "1"
         found[word] = roles
     return found
 

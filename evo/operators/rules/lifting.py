@@ -9,7 +9,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evo.analysis.access import Combined, Compare, Condition, Data, LaunchAnalysis, Symbol, Term
+from evo.analysis.access.contraction_roles import element_names
 from evo.analysis.access.data_values import is_number
+from evo.analysis.access.renaming import in_indices
 from evo.analysis.access.terms import Atom, Op
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.rule_context import RuleContext
@@ -55,6 +57,7 @@ class Printer:
     values: Mapping[str, str]
     reads: Mapping[int, str] = field(default_factory=dict)  # by number of the access: what was kept of it
     begun: Collection[str] = ()
+    at: tuple[Term, ...] = ()  # the output's subscripts, in whose names what is no place may be said
 
     def value(self, data: Data | None) -> str:
         """An operand of what stands around it. Raises NotPrinted."""
@@ -126,13 +129,13 @@ class Printer:
         if isinstance(data.detail, int) and data.detail in self.reads:
             return self.reads[data.detail]
         access = self.analysis.form.accesses[data.detail] if isinstance(data.detail, int) else None
-        if access is None or not access.is_global or not access.subscripts:
+        if access is None or not access.is_global or access.index is None:
             raise NotPrinted("a read that is no element of a tensor")
         tensor = next((t for t in self.analysis.task.tensors if t.name == access.memory.name), None)
         if tensor is None:
             raise NotPrinted(access.memory.name)
-        at = self.element(tensor, [self.term(term) for term in access.subscripts])
-        return converted(access.memory.element, at)
+        at = self.element(tensor, [self.term(term) for term in access.subscripts]) if access.subscripts else ""
+        return converted(access.memory.element, at or f"{self._name(tensor.name)}[{self.term(access.index)}]")
 
     def element(self, tensor: Tensor | Scratch, at: list[str]) -> str:
         """`name[...]` at subscripts, by rows."""
@@ -172,12 +175,15 @@ class Printer:
         if isinstance(atom, Symbol) and atom.kind == "axis" and atom.name in self.names:
             return self.names[atom.name]
         if isinstance(atom, Op) and atom.name in _BITS and len(atom.args) == 2:
-            operands = [self.term(each).removeprefix("(int)") for each in atom.terms]  # the whole is cast, not its parts
+            operands = [self.term(each).removeprefix("(int)") for each in atom.terms]  # the whole is cast
             bits = f"({operands[0]} {_BITS[atom.name]} {operands[1]})"
             return f"(int){bits}" if any(self._is_word(symbol) for symbol in atom.symbols()) else bits
         if isinstance(atom, Op) and atom.name == "select" and isinstance(atom.args[0], Condition):
             choices = [self.term(each) for each in atom.terms]
             return f"({self._condition(atom.args[0])} ? {' : '.join(choices)})"
+        said = in_indices(term, self.at, element_names(self.at)) if self.at else term
+        if said != term:
+            return self.term(said)
         if term.atom is not None or term.value is not None:
             raise NotPrinted(term.text)
         said = ""

@@ -101,11 +101,18 @@ def test_tiles_hold_what_is_unpacked(bench: EvaluationSession, packed: Task, idi
     [
         ("x[place[m] * K + k]", "x[place[(m + n) % M] * K + k]"),  # an element of a row and a column
         ("        float v", "        if (bits == 3) continue;\n        float v"),
-        ("int k = 0; k < K; ++k", "int k = 0; k < K - 1; ++k"),
+        ("int k = 0; k < K; ++k", "int k = 0; k < min(K, m + 9); ++k"),
+        ("int k = 0; k < K; ++k", "int k = 1; k < K; ++k"),
+        ("        float v", "        if (k > m) break;\n        float v"),
     ],
 )
 def test_what_is_no_product_of_sides_is_left_alone(packed: Task, old: str, new: str) -> None:
     assert not built("tile_product", changed(KERNEL, (old, new)), packed)
+
+
+def test_a_sum_ends_where_its_loop_ends(packed: Task) -> None:
+    product, *_ = built("tile_product", changed(KERNEL, ("k < K; ++k", "k < K - 1; ++k")), packed)
+    assert product.text.count("< (K - 1)") == 3
 
 
 WORDS = "        int bits = (q[k / 8 * N + n] >> (k % 8 * 4)) & 15;\n"
@@ -127,4 +134,56 @@ def test_a_factor_that_data_chooses_is_not_taken_for_the_element(bench: Evaluati
         file.write_text(changed(file.read_text(), *changes))
     task = read_task(packed.folder)
     product, *_ = built("tile_product", changed(KERNEL, *kernel), task)
+    assert passes(bench, task, product)
+
+
+HEADS_TASK = """\
+name: heads
+axes: {T: int, C: int, H: int}
+tensors:
+  - {name: x, role: in, dtype: float32, shape: [T, 2 * C]}
+  - {name: y, role: out, dtype: float32, shape: [H, T, T]}
+tolerance: {rtol: 1e-3, atol: 1e-3, rival_error_factor: 8, because: float32 sums}
+check:
+  - {name: whole, T: 64, C: 64, H: 2}
+  - {name: ragged, T: 37, C: 60, H: 3}
+bench:
+  big: {T: 256, C: 256, H: 4}
+work: {flop: 2 * T * T * C, bytes: 8 * T * C + 4 * H * T * T}
+"""
+HEADS_REFERENCE = """\
+import numpy as np
+
+
+def inputs(c, rng):
+    return {"x": rng.standard_normal((c["T"], 2 * c["C"]), dtype=np.float32)}
+
+
+def expected(inputs, c):
+    x, heads = inputs["x"].astype(np.float64), c["H"]
+    q, k = (part.reshape(len(x), heads, -1).transpose(1, 0, 2) for part in np.split(x, 2, axis=1))
+    return {"y": 0.5 * q @ k.transpose(0, 2, 1)}
+"""
+HEADS = """\
+// evo: task heads
+// evo: launch heads grid (ceil_div(H * T * T, 128)) block (128)
+extern "C" __global__ void heads(const float* x, float* y, int T, int C, int H) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= H * T * T) return;
+    int key = at % T, query = at / T % T, h = at / (T * T) % H, size = C / H;
+    const float* q = x + query * 2 * C + h * size;
+    const float* k = x + key * 2 * C + h * size + C;
+    float sum = 0.0f;
+    for (int i = 0; i < size; i++) sum += 0.5f * q[i] * k[i];
+    y[at] = sum;
+}
+"""
+
+
+def test_heads_that_lie_side_by_side_in_a_row_are_planes(bench: EvaluationSession, tmp_path: Path) -> None:
+    (tmp_path / "heads" / "ladder").mkdir(parents=True)
+    (tmp_path / "heads" / "task.yaml").write_text(HEADS_TASK)
+    (tmp_path / "heads" / "reference.py").write_text(HEADS_REFERENCE)
+    task = read_task(tmp_path / "heads")
+    product, *_ = built("tile_product", HEADS, task)
     assert passes(bench, task, product)

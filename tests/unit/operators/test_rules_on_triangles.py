@@ -75,11 +75,12 @@ def test_tensor_cores_store_a_mirror(bench: EvaluationSession, gram: Task) -> No
                            ("reference.py", "dtype=np.float32)", "dtype=np.float32).astype(np.float16)")):  # fmt: skip
         file = gram.folder / name
         file.write_text(changed(file.read_text(), (old, new)))
+    product = "__half2float(x[n * F + i]) * __half2float(x[n * F + j])"
     halves = changed(GRAM, ("extern", "#include <cuda_fp16.h>\nextern"), ("const float* x", "const half* x"),
-                     ("x[n * F + i] * x[n * F + j]", "__half2float(x[n * F + i]) * __half2float(x[n * F + j])"))  # fmt: skip
+                     ("x[n * F + i] * x[n * F + j]", product))  # fmt: skip
     task = read_task(gram.folder)
-    product, *_ = built("tile_mma", halves, task)
-    assert passes(bench, task, product)
+    child, *_ = built("tile_mma", halves, task)
+    assert passes(bench, task, child)
 
 
 @pytest.mark.parametrize("new", ["", MIRROR.replace("F + i", "F + i - 1"), MIRROR.replace("j * F + i", "i * F + j")])

@@ -13,7 +13,7 @@ from functools import reduce
 from evo.analysis.access import Contraction, Data, LaunchAnalysis, Term, number_of
 from evo.analysis.access.contraction_roles import element_names, told_by
 from evo.analysis.access.data_values import parts_of, plain
-from evo.operators.rules.families.tile.product_layout import ProductLayout, depths_of
+from evo.operators.rules.families.tile.product_layout import ProductLayout, depth_of
 from evo.operators.rules.families.tile.side_sums import at_zero
 from evo.operators.rules.lifting import NotPrinted, Printer
 
@@ -51,10 +51,11 @@ class ComputedFactors:
 
     def fills(self, layout: ProductLayout, say: Printer) -> str:
         """The loops that fill the tiles, lanes along each side's contiguous dimension. Raises NotPrinted."""
-        _, depths = depths_of(self.made)
-        if layout.turns or len(depths) != 1:
+        if layout.turns:
             raise NotPrinted("several depths")
-        spelled = replace(say, places={**layout.places, **self._turns(depths[0])})
+        at = self.made.store.subscripts
+        places = {Term.of(name): layout.places[term] for name, term in zip(element_names(at), at, strict=True)}
+        spelled = replace(say, places={**layout.places, **places, **self._turns(depth_of(self.made))}, at=at)
         text = ""
         for own, size, is_inner, test, values in (
             ("$m", "BM", layout.left.is_inner, f"$row < {layout.m}", self.rows),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from evo.analysis.access import Access, Contraction, Data, LaunchAnalysis, Loop, number_of
@@ -17,7 +17,6 @@ from evo.operators.rules.families.tile.product_layout import (
     Factor,
     ProductLayout,
     Shaped,
-    depths_of,
     layout_of,
     swapped,
     tensors_of,
@@ -143,13 +142,20 @@ def product_of(
     factors = () if made.beside else (made.left.array.element, made.right.array.element)
     if output is None or any(accumulator(element) is None for element in (*factors, made.output.array.element)):
         return None
-    if not _is_whole(analysis, made) or not _is_stored(made.output, output):
+    names = names_of(ctx, function)
+    layout = layout_of(ctx, analysis, made, names)
+    if layout.is_told:
+        if not of_several or made.combine != "sum":
+            return None
+        made = replace(made, kind="pairs", scale=())  # the numbers are among what is summed
+    elif not _is_whole(analysis, made):
+        return None
+    if not _is_stored(made.store, output):
         return None
     sides = sides_of(analysis, made)
-    names = names_of(ctx, function)
     if sides is None or (sides and made.combine != "sum"):
         return None
-    mask, layout = mask_of(analysis, made), layout_of(ctx, analysis, made, names)
+    mask = mask_of(analysis, made)
     return Product(ctx, analysis, function, made, layout, output, names, sides, mask)
 
 
@@ -161,12 +167,13 @@ def _is_stored(store: Access, output: Shaped) -> bool:
 def _is_whole(analysis: LaunchAnalysis, made: Contraction) -> bool:
     """Whether both factors are read at the same places of the sum, and the sum goes over all places."""
     assert made.left is not None
-    counted, places = depths_of(made)
-    other, name = (made.right, "right") if counted is made.left else (made.left, "left")
-    others = {term for letter, term in zip(made.roles[name], other.subscripts, strict=True) if letter == "k"}
-    if not places or (set(places) != others and not made.beside):
+    (places, *_), (others, *_) = (
+        [[term for letter, term in zip(made.roles[name], side.subscripts, strict=True) if letter == "k"]]
+        for name, side in (("left", made.left), ("right", made.right))
+    )
+    if not places or set(places) != set(others):
         return False
-    extents = dict(zip(counted.subscripts, counted.array.shape, strict=True))
+    extents = dict(zip(made.left.subscripts, made.left.array.shape, strict=True))
     if made.store.mode == "atomic":
         # Blocks that share a sum multiply every pair once.
         return is_once_each(analysis, made.left.way[0], (*made.store.memory.shape, *(extents[at] for at in places)))
@@ -243,8 +250,8 @@ def skipped_tile(found: Product, say: Printer) -> str:
 
 def _edits(found: Product, shape: tuple[int, ...]) -> list[Edit]:
     kinds = {accumulator(each.element) for each in (found.layout.left, found.layout.right)}
-    beside = {accumulator(each.array.element) for each in found.made.beside}
-    kinds = (kinds | beside) - {None} if beside else kinds  # words of bits are no numbers
+    kinds |= {accumulator(each.array.element) for each in found.made.beside}
+    kinds -= {None} if found.layout.is_told else set()  # words of bits are no numbers
     kinds -= {"int"} if "float" in kinds else set()  # bytes times floats are floats
     kind = kinds.pop() or ""
     if kinds or not kind or (kind == "double" and not found.is_sum):
@@ -252,7 +259,7 @@ def _edits(found: Product, shape: tuple[int, ...]) -> list[Edit]:
     width = 8 if kind == "double" else 4
     operand = plain(found.made.operand)
     is_of_factors = found.is_sum and found.made.kind == "pairs" and operand is not None and operand.op == "mul"
-    computed = ComputedFactors.of(found.analysis, found.made) if found.made.beside or is_of_factors else None
+    computed = ComputedFactors.of(found.analysis, found.made) if found.layout.is_told or is_of_factors else None
     counts = (1, 1) if computed is None else (len(computed.rows), len(computed.columns))
     if sum((size + 4) * count for size, count in zip(shape, counts, strict=False)) * shape[2] * width > _ROOM:
         raise NotPrinted("too large a tile")

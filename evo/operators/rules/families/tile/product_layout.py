@@ -11,8 +11,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from evo.analysis.access import Contraction, Data, Form, LaunchAnalysis, Origin, Symbol, Term
+from evo.analysis.access import Contraction, Data, Form, LaunchAnalysis, Origin, Symbol, Term, number_of
 from evo.analysis.access.contraction_roles import element_names, told_by
+from evo.analysis.access.data_values import parts_of
 from evo.analysis.access.renaming import in_indices
 from evo.operators.rules.lifting import NotPrinted, Printer
 from evo.operators.rules.rewriting import bracketed
@@ -44,7 +45,8 @@ class ProductLayout:
     """A product's sizes in the kernel's names, and in the launch line's (rows, columns, planes).
 
     declared: what names the planes; turns: how many turns of depths there are, empty for one; at: the subscripts of
-    `$row` and `$col` of the output; places: what the text's indices are.
+    `$row` and `$col` of the output; places: what the text's indices are; is_told: only the values of both sides can
+    be said, not where the factors lie.
     """
 
     left: Factor
@@ -59,6 +61,7 @@ class ProductLayout:
     turns: str
     at: tuple[str, ...]
     places: Mapping[Term, str]
+    is_told: bool = False
 
 
 def tensors_of(ctx: RuleContext) -> dict[str, Shaped]:
@@ -83,31 +86,26 @@ def items_of(made: Contraction, side: Origin) -> tuple[Item, ...] | None:
     return tuple(found)
 
 
-def told_items(form: Form, made: Contraction, side: Origin) -> tuple[Item, ...] | None:
-    """The same of an element that something is computed from: `k / 64` and `place[k]` go along with k."""
-    at, found = made.store.subscripts, list[Item]()
-    _, depths = depths_of(made)
-    items: dict[Symbol, Item] = {name: place for place, name in enumerate(element_names(at))}
-    items |= {symbol: depths[0] for symbol in made.summed if len(depths) == 1}
+def told_items(form: Form, made: Contraction, side: Origin) -> tuple[Item, ...]:
+    """The same of an element that something is computed from: `k / 64`, `head * size + k` and `place[k]` go with k."""
+    at = made.store.subscripts
+    names, depth, found = element_names(at), depth_of(made), list[Item]()
     for subscript in side.subscripts:
-        told = {items.get(symbol) for symbol in told_by(form, Data("index", (), subscript), at)}
-        if len(told) > 1 or None in told:
-            return None
-        found += [item for item in told if item is not None] or [subscript]
+        told = told_by(form, Data("index", (), subscript), at)
+        own = [place for place, name in enumerate(names) if name in told]
+        found.append(depth if told & frozenset(made.summed) else own[0] if own else Term.number(0))
     return tuple(found)
 
 
-def depths_of(made: Contraction) -> tuple[Origin, list[Term]]:
-    """The factor that counts the places of the sum without more, and its subscripts that do."""
+def depth_of(made: Contraction) -> Term:
+    """What counts the places of the sum, in the loops' variables: the part of a subscript that has all of them."""
     assert made.left is not None
-    sides = {
-        name: [term for term, letter in zip(side.subscripts, made.roles[name], strict=True) if letter == "k"]
-        for name, side in (("left", made.left), ("right", made.right))
-    }
-    known = [name for name, terms in sides.items() if terms] or ["left"]
-    said = {name: frozenset[Symbol]().union(*(term.symbols() for term in sides[name])) for name in known}
-    name = min(known, key=lambda name: (-len(said[name]), sum(1 for term in sides[name] for _ in term.ops())))
-    return (made.left if name == "left" else made.right), sides[name]
+    loops = frozenset(made.summed)
+    for subscript in (*made.left.subscripts, *made.right.subscripts):
+        part = Term({mono: n for mono, n in subscript.parts.items() if mono and loops.issuperset(mono)})
+        if part.symbols() == loops:
+            return part
+    return Term.of(made.summed[-1])
 
 
 class _Axes:
@@ -118,21 +116,29 @@ class _Axes:
         self.say = Printer(analysis, names, {}, {})
         self.case = analysis.case
         shapes = tensors_of(ctx)
-        sides = [items_of(made, side) for side in (made.left, made.right)]
-        if made.beside:
+        plain = [items_of(made, side) for side in (made.left, made.right)]
+        sides = [each for each in plain if each is not None]
+        self.is_told = bool(made.beside) or len(sides) != len(plain)
+        if self.is_told:
             sides = [told_items(analysis.form, made, side) for side in (made.left, made.right)]
-        self.counts = int(depths_of(made)[0] is made.right)  # the side whose sizes are those of the depths
         arrays = (made.left.array, made.right.array, made.store.memory)
-        if sides[0] is None or sides[1] is None or any(array.name not in shapes for array in arrays):
+        if any(array.name not in shapes for array in arrays):
             raise NotPrinted("subscripts of another kind")
         self.elements = [array.element for array in arrays]
         self.tensors = [shapes[array.name] for array in arrays]
         self.at: list[Sequence[Item]] = [sides[0], sides[1], range(len(made.store.subscripts))]
         rank, left, right = len(self.at[2]), set(sides[0]), set(sides[1])
+        if self.is_told:
+            left, right = (set[Item](d for d in range(rank) if made.roles["output"][d] in w) for w in ("mb", "nb"))
         self.m = self._runs([d for d in range(rank) if d in left - right])
         self.n = self._runs([d for d in range(rank) if d in right - left])
         self.both = self._runs([d for d in range(rank) if (d in left) == (d in right)])
         depths = [item for item in sides[0] if isinstance(item, Term) and item.value is None]
+        if self.is_told:
+            self.k: list[tuple[Item, ...]] = [(depth_of(made),)]
+            if not self.m or not self.n:
+                raise NotPrinted("no product of matrices")
+            return
         self.k = self._runs(depths)
         if set(depths) != {i for i in sides[1] if isinstance(i, Term) and i.value is None}:
             raise NotPrinted("factors at two places of the sum")
@@ -157,7 +163,7 @@ class _Axes:
         return found
 
     def extent(self, item: Item) -> Expression:
-        for at, tensor in ((self.at[2], self.tensors[2]), (self.at[self.counts], self.tensors[self.counts])):
+        for at, tensor in ((self.at[2], self.tensors[2]), (self.at[0], self.tensors[0])):
             if item in at:
                 return tensor.shape[list(at).index(item)]
         raise NotPrinted("no size")
@@ -166,6 +172,26 @@ class _Axes:
         """In the kernel's names."""
         said = " * ".join(self.say.extent(self.extent(item)) for item in run)
         return f"({said})" if len(run) > 1 else said
+
+    def turns(self, made: Contraction) -> str:
+        """How often the loops of a sum turn together, each of which counts from 0. Raises NotPrinted."""
+        form, (run,) = self.say.analysis.form, self.k
+        loops = [form.loops[symbol] for symbol in made.summed]
+        trips = [loop.trip for loop in loops if loop.start.value == 0 and loop.step.value == 1 and loop.until is None]
+        told = [trip for trip in trips if trip is not None and all(s.kind == "axis" for s in trip.symbols())]
+        tests = [loop.condition for loop in loops]
+        for number in {part.detail for part in parts_of(made.operand) if part.op == "read"}:
+            context = form.accesses[number].context if isinstance(number, int) else ()
+            inside = context[context.index(made.summed[0]) :] if made.summed[0] in context else ()
+            tests += [part for part in inside if not isinstance(part, Symbol) and part not in tests]
+        if len(told) != len(loops) or len(tests) != len(loops) or made.unrolled != 1 or made.store.mode != "write":
+            raise NotPrinted("a sum that leaves some out")
+        values = self.say.analysis.sizes.values
+        whole = math.prod(number_of(trip, values) or 0 for trip in told)
+        for side, tensor in zip(self.at[:2], self.tensors, strict=False):
+            if run[0] in side and (size := tensor.shape[list(side).index(run[0])]).value(self.case.axes) == whole:
+                return self.say.extent(size)
+        return " * ".join(self.say.term(trip) for trip in told)
 
     def words(self, run: Sequence[Item]) -> str:
         """In the launch line's."""
@@ -216,7 +242,7 @@ def layout_of(ctx: RuleContext, analysis: LaunchAnalysis, made: Contraction, nam
     """Raises NotPrinted for a product that has none."""
     axes = _Axes(ctx, analysis, made, names)
     row, col = axes.edge(axes.m, (0, 2)), axes.edge(axes.n, (1, 2))
-    depth = axes.edge(axes.k, (0, 1))
+    depth = axes.k[0] if axes.is_told else axes.edge(axes.k, (0, 1))
     others = [run for run in (*axes.both, *axes.m, *axes.n) if run not in (row, col)]
     turns = [run for run in axes.k if run != depth]
     planes = sorted(others, key=lambda run: list(axes.at[2]).index(run[0]))
@@ -228,6 +254,9 @@ def layout_of(ctx: RuleContext, analysis: LaunchAnalysis, made: Contraction, nam
     factors = []
     for side, edge in ((0, row), (1, col)):
         is_inner = axes.is_last(side, depth)
+        if axes.is_told:
+            factors.append(Factor(axes.tensors[side], axes.elements[side], is_inner, "", "1", ""))
+            continue
         if not is_inner and not axes.is_last(side, edge):
             raise NotPrinted("neither rows nor depths lie next to each other")
         stride = " * ".join(axes.stride(side, edge if is_inner else depth)) or "1"
@@ -245,7 +274,8 @@ def layout_of(ctx: RuleContext, analysis: LaunchAnalysis, made: Contraction, nam
             said = _part(word, [(each,) for each in run], place, axes.size, is_nested=True)
             places[made.store.subscripts[item]] = said
     return ProductLayout(
-        left=factors[0], right=factors[1], m=axes.size(row), n=axes.size(col), k=axes.size(depth),
+        left=factors[0], right=factors[1], m=axes.size(row), n=axes.size(col),
+        k=axes.turns(made) if axes.is_told else axes.size(depth), is_told=axes.is_told,
         rows=axes.words(row), columns=axes.words(col), planes=" * ".join(axes.words(run) for run in planes),
         declared=declared, turns=" * ".join(axes.size(run) for run in turns), at=tuple(at), places=places,
     )  # fmt: skip

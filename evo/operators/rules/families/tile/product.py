@@ -148,9 +148,7 @@ def product_of(
         if not of_several or made.combine != "sum":
             return None
         made = replace(made, kind="pairs", scale=())  # the numbers are among what is summed
-    elif not _is_whole(analysis, made):
-        return None
-    if not _is_stored(made.store, output):
+    if not (layout.is_told or _is_whole(analysis, made)) or not _is_stored(made.store, output):
         return None
     sides = sides_of(analysis, made)
     if sides is None or (sides and made.combine != "sum"):

@@ -181,9 +181,9 @@ class Printer:
         if isinstance(atom, Op) and atom.name == "select" and isinstance(atom.args[0], Condition):
             choices = [self.term(each) for each in atom.terms]
             return f"({self._condition(atom.args[0])} ? {' : '.join(choices)})"
-        said = in_indices(term, self.at, element_names(self.at)) if self.at else term
-        if said != term:
-            return self.term(said)
+        seen = in_indices(term, self.at, element_names(self.at)) if self.at else term
+        if seen != term:
+            return self.term(seen)
         if term.atom is not None or term.value is not None:
             raise NotPrinted(term.text)
         said = ""

@@ -86,3 +86,10 @@ def test_tensor_cores_store_a_mirror(bench: EvaluationSession, gram: Task) -> No
 @pytest.mark.parametrize("new", ["", MIRROR.replace("F + i", "F + i - 1"), MIRROR.replace("j * F + i", "i * F + j")])
 def test_a_triangle_that_is_not_mirrored_is_left_alone(gram: Task, new: str) -> None:
     assert not built("tile_product", changed(GRAM, (MIRROR, new)), gram)
+
+
+@pytest.mark.parametrize("guard", ["i >= F || j >= F || j < i", "j < i || i >= F || j >= F"])
+def test_a_thread_of_several_rows_does_not_leave_by_the_first_ones_triangle(gram: Task, guard: str) -> None:
+    text = changed(GRAM, ("i >= F || j >= F || j < i", guard))
+    assert built("coarsen", changed(text, (guard, "i >= F || j >= F")), gram)
+    assert not any("[I_REPEAT]" in child.text or "[J_REPEAT]" in child.text for child in built("coarsen", text, gram))

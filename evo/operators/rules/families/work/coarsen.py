@@ -290,13 +290,20 @@ def _in_common(ctx: RuleContext, index: ThreadIndex) -> int:
     return sum(THREAD[0] in access.offset.symbols() for access in common)
 
 
+def _guard(source: Source, statements: Sequence[Statement], name: str) -> tuple[int, str] | None:
+    """As `guard_of`, unless it is `row >= n || col > row`: one row of a thread may stay where another leaves."""
+    found = guard_of(source, statements, name)
+    often = sum(1 for word, _ in source.names(statements[found[0]].span) if word == name) if found is not None else 0
+    return found if often < 2 else None
+
+
 def _edits(ctx: RuleContext, index: ThreadIndex, value: int, block: BlockIndex | None) -> list[Edit]:
     source = ctx.source
     hidden = any(re.search(rf"\b{index.name}\b", define.value) for define in source.defines)
     if hidden or _SHARING.search(source.slice(index.function.body)):
         return []
     statements = source.statements(index.function)
-    guard = guard_of(source, statements, index.name)
+    guard = _guard(source, statements, index.name)
     rest = [s for place, s in enumerate(statements) if place > index.place]
     if block is not None:
         bound, guard = block.bound, (index.place, block.bound)

@@ -1,4 +1,4 @@
-"""The exception tree. Two roots: what fails in evo or its machine, and what fails in a candidate.
+"""The exception tree. Two roots: failures of evo or its machine, and failures of a candidate.
 
 EvoError                    a harness failure; it ends the command with an exit code and a hint
 ├── UsageError              exit 2   the command line asks for something that does not exist
@@ -8,7 +8,7 @@ EvoError                    a harness failure; it ends the command with an exit 
 ├── HarnessFault            exit 5   a worker, disk or tool failed; never counted against a candidate
 │   ├── RecordCorrupt       exit 5   a record or leaderboard file cannot be read
 │   ├── ChildDied           exit 5   a child process ended without an answer; who asked it decides whose fault that is
-│   ├── ChildGarbled        exit 5   a child process sent what is no message
+│   ├── ChildGarbled        exit 5   a child process sent something that is not a message
 │   └── WorkerLost          exit 5   the child process that runs candidates died for reasons of its own
 │       └── WorkerUnreachable        a cluster's worker gives no answer; its work is done again elsewhere
 └── LedgerUnclean           exit 6   git is missing, dirty where evo writes, or locked by another evo

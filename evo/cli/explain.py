@@ -330,7 +330,7 @@ def _limits(analysis: LaunchAnalysis, limits: CaseLimits | None) -> Iterator[str
             limits.limiter_cold, limits.limiter_cold
         )
         floor = f"{microseconds(limits.floor_cold_us)} µs ({word} binds)"
-        yield f"from cold caches no kernel for this case is faster than {floor}; `evo limits` says what binds warm ones"
+        yield f"with cold caches every kernel takes at least {floor} here; `evo limits` has the warm limit"
 
 
 def _parallelism(analysis: LaunchAnalysis) -> Iterator[str]:

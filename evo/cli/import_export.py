@@ -111,7 +111,10 @@ def import_kernelbench(
     if last and not json:
         next_steps(root, last)
     if refused and not json:
-        complain(f"{refused} of {len(requests)} refused", "change what the reasons above name, and import those again")
+        complain(
+            f"{refused} of {len(requests)} refused",
+            "fix the refused files as the reasons above say, and import them again",
+        )
     return TaskInvalid.exit_code if refused else 0
 
 

@@ -47,7 +47,7 @@ class McpJob:
         return bool(wait((self._future,), timeout=seconds).done)
 
     def answer(self) -> Shape:
-        """What came of it. Raises what it raised; UsageError if it was cancelled."""
+        """The result of the job. Raises the job's own exception, or UsageError if it was cancelled."""
         try:
             return self._future.result()
         except Cancelled:

@@ -138,13 +138,13 @@ def _shown(pair: _Pair, gain: float, pairs: Sequence[_Pair], doubtful: Mapping[s
 
 
 def _chance(pair: _Pair, gain: float) -> float | None:
-    """The probability that the child is faster, by the less certain of what binds and what shows the gain."""
+    """Probability that the child is faster: the lower of those by the binding term and by the term with the gain."""
     found = [probability_faster(pair.before.model_version, term, gain) for term in _deciding_terms(pair)]
     return min((chance for chance in found if chance is not None), default=None)
 
 
 def _deciding_terms(pair: _Pair) -> tuple[str, str]:
-    """What binds the parent, and what shows the gain; often one term."""
+    """The term that binds the parent, and the term that shows the gain; often the same."""
     return pair.before.limiter, _binding_term(pair) or pair.before.limiter
 
 

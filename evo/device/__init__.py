@@ -1,4 +1,4 @@
-"""What a device runs: programs, and what comes back. Two kinds stand behind it: `gpu` (CuPy), `sim` (PTX on the CPU).
+"""The programs that a device runs, and their results. Two kinds stand behind it: `gpu` (CuPy), `sim` (PTX on the CPU).
 
 A Program is one variant at one case: binaries, bound launches, buffers. Everything here is picklable, because programs
 run in a child process that can be killed (`evo.device.remote_device`). `evo.device.protocol` says what is asked.
@@ -181,7 +181,7 @@ class SampleRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledRun:
-    """What a SampleRequest left behind: a fault, or a modelled time (`row`) and what the blocks wrote.
+    """The result of a SampleRequest: a fault, or a modelled time (`row`) and what the blocks wrote.
 
     whole: all blocks ran, or others would not change the fault.
     places: per output, the flat indices of the elements that were written, in rising order; values: theirs.
@@ -297,7 +297,7 @@ def parse_device(text: str) -> DeviceName:
 
 
 def plugin_device(name: DeviceName) -> Callable[[DeviceName], object]:
-    """What makes a plug-in's device. Raises UsageError if there is none of that kind."""
+    """The function that makes a plug-in's device. Raises UsageError if there is none of that kind."""
     found = plugins("evo.devices").get(name.kind)
     if not callable(found):
         raise UsageError(

@@ -74,7 +74,7 @@ def time_library(
 def each_call(
     device: GpuContext, library: LibraryCase, what: Callable[[Any, Any, list[dict[str, Any]]], _T]
 ) -> dict[str, _T | str]:
-    """What `what(torch, call, input sets)` gives for each of reference.py's rivals(), or the words of its error."""
+    """The result of `what(torch, call, input sets)` for each of reference.py's rivals(), or its error as text."""
     import torch
 
     module = load_module(Path(library.folder) / "reference.py")

@@ -54,7 +54,7 @@ class TimingRun:
 
     def __init__(self, device: GpuContext, request: BenchRequest) -> None:
         self.device, self.request, self.options = device, request, request.options
-        self.random = random.Random(request.options.seed or None)
+        self.random = random.Random()
         self.deadline = time.monotonic() + request.options.budget_s
         self.timers: list[CaseTimer] = []
         self.pairs: list[dict[str, float]] = []

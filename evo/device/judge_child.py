@@ -88,7 +88,7 @@ def _words(error: Exception) -> str:
 
 
 class JudgeServer:
-    """What can be asked of a judge; each method takes and gives what a message holds."""
+    """The requests to a judge. Each method takes and returns values that a message can hold."""
 
     def __init__(self, library: JudgeLibrary, path: Path) -> None:
         self.library = library

@@ -73,7 +73,7 @@ def unpacked(said: object) -> Message:
         kind = _KINDS.get(said[0])
         if kind is not None and len(said) == 1 + len(kind._fields):
             return kind._make(said[1:])
-    raise ChildGarbled(f"what came is no message but a {type(said).__name__}")
+    raise ChildGarbled(f"received a {type(said).__name__} in place of a message")
 
 
 def received(said: object, arrays: Receiver) -> Message:

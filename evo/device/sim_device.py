@@ -324,7 +324,7 @@ class SimDevice(ModellingDevice):
 
 
 def _least(run: Execution) -> float:
-    """What was written of the output that got least, over what the blocks that ran were due."""
+    """Of the least written output: elements written over the elements that the blocks that ran should write."""
     shares = (run.share(output) for output in run.program.outputs)
     return min((share for share, due in shares if due >= 1), default=1.0)
 

@@ -216,9 +216,9 @@ class Execution:
         return None if found.all() else found
 
     def share(self, *outputs: Buffer) -> tuple[float, float]:
-        """What the last launch's blocks wrote of these outputs over what they were due (1 is fair), and that in words.
+        """Words of these outputs that the last launch's blocks wrote over those they were due (1 is fair); the latter.
 
-        Due is their part of what the launches before have left.
+        Due is their part of the words that the launches before have left.
         """
         part = min(result.blocks_run / max(1, result.blocks_total) for result in self.results)
         left = sum(-(-self.buffers[output.name].size_bytes // 4) - self.before[output.name] for output in outputs)

@@ -67,7 +67,6 @@ class BenchOptions:
     captures: int = 1
     l2_persist: bool = False
     stop_at_loss: bool = False
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,7 +52,7 @@ class NewTaskAnswers:
 
     @property
     def functions(self) -> list[str]:
-        """What the formulas call by bare names, but for what `source` defines."""
+        """The functions that the formulas call by bare names and that `source` does not define."""
         own = {node.name for node in ast.parse(self.source).body if isinstance(node, ast.FunctionDef)}
         names = {tensor.name for tensor in self.inputs} | set(self.axes) | {one.name for one in self.scalars}
         return called(self.formulas.values(), own | names | {"np"})

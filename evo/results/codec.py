@@ -222,7 +222,7 @@ def _marks(hint: Any) -> tuple[Rounding | None, Mark | None]:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number; what was not measured is left out")
+    raise ValueError(f"{constant} is not a number; leave out a value that was not measured")
 
 
 def _finite(text: str) -> float:

@@ -103,6 +103,6 @@ class LookAhead:
         return found
 
     def _on_stage(self, stage: str) -> None:
-        """What the device is at; what is done ahead of it is no news."""
+        """Report the stage of the device, not the stages of candidates that are prepared ahead of it."""
         if not threading.current_thread().name.startswith(_THREADS):
             self._said(stage)

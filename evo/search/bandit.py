@@ -102,7 +102,7 @@ class Arm:
 
 
 class OperatorBandit:
-    """Asks operators for proposals and learns from what became of them. `margin` is what a gain has to pass."""
+    """Asks operators for proposals and learns from what became of them. margin: the gain that a kept change needs."""
 
     def __init__(
         self,

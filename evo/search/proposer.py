@@ -185,7 +185,7 @@ class Proposer:
             self._asking.release()
 
     def preview(self, parent: Variant, number: int) -> None:
-        """Draw and compile what trial `number` will look at, if `parent` is then what it changes.
+        """Draw and compile the edits that trial `number` will look at if `parent` is its parent.
 
         Nothing is remembered but what operators and the compiler keep: what is asked afterwards is the same, sooner.
         """
@@ -195,7 +195,7 @@ class Proposer:
         self.compile_ahead([offer.text for offer in offers])
 
     def look_ahead(self, parent: Variant, number: int, tell: Tell) -> None:
-        """Take the looks of `preview`, once nobody asks for a candidate. tell: what it raises ends them."""
+        """Take the first looks that `preview` prepares, between two candidates. tell: its exception ends the looks."""
         if number >= self._settings.iterations:
             return
         with self._asking:

@@ -94,7 +94,7 @@ class Restarts:
                 self.end()
 
     def _since_start(self, records: Sequence[Record]) -> Sequence[Record]:
-        """The champion's own line of descent: who begins anew from a file does not want what came of another."""
+        """The champion's own line of descent: a run that begins anew from a file leaves other lines alone."""
         here = (self._task.name, *self._places)
         starts = [i for i, record in enumerate(records) if record.begins and (record.task, *record.place[:2]) == here]
         return records[starts[-1] :] if starts else records

@@ -29,8 +29,8 @@ _OVERFLOW = f"calls are nested deeper than the stack of a thread allows ({STACK_
 _REGISTER = "{at.ins.spelling} reads a register that no instruction has written"
 _STALE = "{at.action} through the read-only cache (ld.global.nc) of what this launch has written: {at.place}"
 _UNACQUIRED = (
-    "{at.action} may get from the first-level cache what was there before another block wrote it: nobody fences between"
-    " the flag that tells of it and this: {at.place}"
+    "{at.action} may get an old value from the first-level cache: there is no fence between the flag that another block"
+    " has set and this access: {at.place}"
 )
 _SOURCE = "{at.action} is given {at.extra} bytes of source, more than it copies (undefined)"
 _PENDING = "{at.action} touches bytes that an unfinished cp.async still writes; wait for its group first: {at.place}"
@@ -69,7 +69,7 @@ def _deadlock(at: Occurrence) -> str:
     if at.address >= 0:
         wanted = f" for {at.extra} threads" if at.extra else ""
         return f"every live warp waits; this one{wanted} at barrier {at.address}, which the others never reach"
-    return f"every live warp waits; this one turns in a loop around {at.ins.spelling} for what no other will change"
+    return f"every live warp waits; this one loops at {at.ins.spelling} for a change that no warp will make"
 
 
 def _barrier(at: Occurrence) -> str:
@@ -81,7 +81,7 @@ def _barrier(at: Occurrence) -> str:
     if at.extra & TOO_MANY:
         return f"{what} at shared offset {at.address}: more arrivals than the mbarrier can count"
     if at.extra & STILL_VALID:
-        return f"{what} at shared offset {at.address}, where an mbarrier is that was not invalidated (undefined)"
+        return f"{what} at shared offset {at.address}, where an earlier mbarrier was not invalidated (undefined)"
     if at.extra & WRONG_COUNT:
         count = at.extra & ~WRONG_COUNT
         why = "another warp waits there for another number" if count % 32 == 0 else "warps arrive whole, 32 at a time"

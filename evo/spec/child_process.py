@@ -116,7 +116,7 @@ class ChildProcess:
         except MessageGarbled as error:
             if not self.is_running:  # and what it wanted to be mapped is gone with it
                 raise self._death() from None
-            raise ChildGarbled(f"process {self.pid} sent what is no message: {error}") from None
+            raise ChildGarbled(f"process {self.pid} sent something that is not a message: {error}") from None
 
     def stop(self) -> None:
         """Kill the child and what it started. Another thread that waits for an answer gets ChildDied."""

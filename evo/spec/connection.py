@@ -29,7 +29,7 @@ class ConnectionClosed(Exception):
 
 
 class MessageGarbled(Exception):
-    """What arrived is no message."""
+    """The bytes that arrived are not a message."""
 
 
 class Connection:
@@ -106,7 +106,7 @@ class Connection:
 
 
 def _passed(views: list[memoryview], at: int, count: int) -> int:
-    """Where what has not gone through begins, after so many bytes more; the view there is cut to what is left of it."""
+    """The index of the first view that is not through after `count` more bytes; that view is cut to its rest."""
     while at < len(views) and count >= views[at].nbytes:
         count -= views[at].nbytes
         at += 1

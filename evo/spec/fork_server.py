@@ -76,7 +76,7 @@ class _Server:
         self.is_over(None)
 
     def is_over(self, limit_s: float | None) -> bool:
-        """Whether whoever started this is gone; before that, what has come is answered. limit_s: for something to."""
+        """Answer requests for `limit_s` seconds at most. Whether the process that started this one is gone."""
         while ready := select.select([0, self._listening.fileno(), self._woken], [], [], limit_s)[0]:
             if 0 in ready:
                 self._end_all()

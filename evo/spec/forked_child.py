@@ -45,9 +45,10 @@ class _Copy(NamedTuple):
 
 @dataclass(slots=True)
 class _Server:
-    """What this process asks. place: of its socket. entries: `module:function` or `FILE.py:function` of what it forks.
+    """The server that this process asks. place: of its socket.
 
-    environment: that it began with. kept: if this process began it.
+    entries: `module:function` or `FILE.py:function` of what it forks. environment: that it began with. kept: if this
+    process began it.
     """
 
     place: str | None = None
@@ -100,7 +101,7 @@ class ForkedChild:
             return self._code
 
     def is_given_up(self) -> bool:
-        """Whether it has yet to be forked, and is over for whoever asked: it will end when it finds nobody there."""
+        """Give the child up if it is not forked yet (True then): it ends by itself, since nobody reads its socket."""
         self.poll()
         with self._one:
             if self._pid is None:

@@ -18,7 +18,7 @@ _COLLECT_AFTER = 20_000  # objects; Python's own 700 take a fifth of the time of
 
 
 def give_back_freed_arrays() -> None:
-    """What is freed goes back to the system at once, where it is large, if the C library has such a setting.
+    """Return large freed blocks to the system at once, if the C library has such a setting.
 
     It raises the size from which it does so with every large block that is freed, up to 32 MiB, and keeps smaller ones
     in an arena for each thread. So a process whose threads compare arrays of some megabytes grows by hundreds of them.

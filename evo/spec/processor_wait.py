@@ -1,4 +1,4 @@
-"""Limits of time that count what a process does, not what a busy machine keeps from it.
+"""Time limits that leave out the time for which a busy machine gives a process no processor.
 
 How long its threads were ready to run and had no processor comes from /proc of Linux (Documentation/scheduler/
 sched-stats.rst: the second figure of `schedstat`, nanoseconds). If that is missing, nothing is known to have been

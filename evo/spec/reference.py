@@ -184,7 +184,7 @@ class Reference:
         return self.derived_once((case.name, seed, distribution), lambda: self._derive(case, seed, distribution))
 
     def derived_once(self, key: tuple[object, ...], work: Callable[[], Expectation | None]) -> Expectation | None:
-        """What `work` gives, kept under the key among what was derived: the next variants are asked for the same."""
+        """The result of `work`, cached under the key: the next variants need the same."""
         if (known := self._derived.get(key)) is not None:
             return known[0]
         found = work()

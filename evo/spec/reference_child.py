@@ -47,7 +47,7 @@ def serve(connection: Connection, path: str) -> None:
 
 
 def _send(connection: Connection, work: Callable[[], dict[str, object]]) -> None:
-    """Do the work and send what comes of it, with what it has printed: that is for people."""
+    """Do the work and send its result, with the text that it has printed."""
     own, printed, done = os.getpid(), io.StringIO(), "raised"
     try:
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):

@@ -148,7 +148,7 @@ class ReferenceProcess:
         except ProcessLookupError:
             raise self.broken(f"{what} has no process, and none began", "run it again") from None
         except (ChildGarbled, AttributeError, ValueError, KeyError, TypeError):
-            raise self.broken(f"{what} sent what is no answer", _LEAVES) from None
+            raise self.broken(f"{what} sent something that is not an answer", _LEAVES) from None
         finally:
             if printed is None:  # also Ctrl-C in the middle of an answer
                 self.close()

@@ -331,7 +331,9 @@ def _rungs(
             continue
         shared = names & set(variant.integer_knobs)
         if len(shared) < 2 and shared != names:
-            unmatched.append((path.name, f"its knobs ({', '.join(variant.knob_values) or 'none'}) are others"))
+            unmatched.append(
+                (path.name, f"its knobs ({', '.join(variant.knob_values) or 'none'}) are not those of the derivation")
+            )
             continue
         fitted = _fitted(task, chip, case, variant, candidates, shared, accept)
         if isinstance(fitted, str):

@@ -17,7 +17,7 @@ class ReviewState(StrEnum):
 
     HOLDS = "holds"
     CHANGED = "changed"  # slower than recorded, because the environment differs: no regression of the champion
-    SLOWER = "slower"  # slower than recorded in the same environment, yet nothing earlier is faster
+    SLOWER = "slower"  # slower than recorded in the same environment, yet no earlier version is faster
     DEMOTED = "demoted"  # an earlier one replaces it
     FAILING = "failing"  # does not pass its gate or loses, and no variant that holds can replace it
     FAULT = "fault"  # the harness failed; the champion's state is unknown

@@ -150,7 +150,7 @@ class _Review:
             self.reviewed.note = f"{slowdown:.2f}x its recorded time, and so is {witness} ({machine:.2f}x): the machine"
             return
         self.reviewed.state = ReviewState.SLOWER
-        self.reviewed.note = f"{slowdown:.2f}x its recorded time; nothing earlier is faster"
+        self.reviewed.note = f"{slowdown:.2f}x its recorded time; no earlier version is faster"
         assert self.head.record is not None
         text = (
             f"trial {self.head.record.trial} recorded a time that its text does not reproduce in the same environment: "

@@ -195,7 +195,7 @@ def _run(attack: Attack, task: Task, bench: EvaluationSession, naive: NaiveHarne
 
 
 def _evaluated(job: Job, bench: EvaluationSession) -> Evaluation:
-    """What is kept has passed everything, in whatever order: on a GPU times come last, since nobody else may use it."""
+    """A kept variant has passed every step. On a GPU the timing comes last, since it needs the GPU alone."""
     if not bench.modelled:
         proven = evaluate(replace(job, upto="timed", sanitize=False), bench)
         if not proven.status.passed:

@@ -55,7 +55,7 @@ class Roofline(Serializable):
 
 
 def floor_cells(case: CaseLimits) -> tuple[str, str]:
-    """The floor and what binds it. Where nothing does with inputs in L2, none, and what DRAM asks from cold caches."""
+    """The floor and its limiter. If nothing limits inputs in L2: `none`, and the time of DRAM with cold caches."""
     if case.floor_us:
         return microseconds(case.floor_us), case.limiter
     cold = f"; from cold caches {microseconds(case.floor_cold_us)} µs" if case.floor_cold_us else ""

@@ -45,7 +45,7 @@ _HOST_HEADER = re.compile(
 _HEADER_WORDS = {
     _HOST_HEADER: "; that one is for host code, which `evo adopt FILE.cu` leaves out",
     re.compile(r"helper_math\.h$"): "; copy the operators and functions that the kernel uses into the file",
-    re.compile(r"(thrust|cub|cutlass|cute)/"): "; write what it does for the kernel as plain CUDA",
+    re.compile(r"(thrust|cub|cutlass|cute)/"): "; write the part that the kernel needs as plain CUDA",
 }
 ALLOWED_FLAGS = (
     "--use_fast_math",

@@ -154,7 +154,7 @@ class _Links:
 
 
 def _named(part: str, line: str) -> list[str]:
-    """What a plan may name of a line: of a `#define` that is no knob, its own name alone."""
+    """The names of a line that a plan may use: of a `#define` that is not a knob, only its own name."""
     found = _NAME.findall(line)
     return found if part == "knob" else found[1:2]
 

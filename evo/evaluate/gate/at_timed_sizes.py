@@ -255,7 +255,7 @@ class _Look:
             return self._unseen(found)
         if _over_budget(found.fault):
             return self._unseen(
-                "what some of its blocks write is wrong or not enough, and all of them are too many to run"
+                "some of its blocks write wrong values or too few, and its grid is too large to run as a whole"
             )
         return None if amiss is None else self._failed(amiss, found.fault, truth.distribution)
 

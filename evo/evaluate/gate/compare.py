@@ -96,7 +96,7 @@ def _with_hint(task: Task, row: CaseCheck, expectation: Expectation) -> CaseChec
     )
     if not special or not any(is_float(tensor.dtype) for tensor in task.inputs):
         return row
-    return replace(row, reason=f"{row.reason}; what such inputs mean: `specials:` in kernels/{task.name}/task.yaml")
+    return replace(row, reason=f"{row.reason}; `specials:` in kernels/{task.name}/task.yaml says what such inputs mean")
 
 
 def allclose(task: Task, outputs: Arrays, expectation: Expectation) -> bool:

@@ -28,7 +28,7 @@ _RUN_LIMIT_S = 120.0
 _TOO_LARGE = ", which says nothing of its results; make a smaller case the `headline` of task.yaml"
 _OFFSET_BYTES = 16  # the second run's shift: aligned for the widest access, unlike the first run's 256
 _DETERMINISM_REPEATS = 10
-_HIDDEN = "what is added up comes out otherwise in another order of threads, which rounding hides from the outputs here"
+_HIDDEN = "its sums depend on the order of the threads; here rounding hides that in the outputs"
 _AGAIN = "differs when memory held other values before, or blocks started in another order"
 _SMALL_OUTPUT = 64  # elements; a case with fewer shows little of a distribution
 # Programs of some cases; those that the variant refuses, or does not compile for, are left out.

@@ -172,7 +172,7 @@ class _Examination:
                     problem=ERRS,
                 )
             if row.status is not Status.CORRECT:
-                hint = "compare expected() and trusted(), and see what the tolerance and the inputs ask for"
+                hint = "compare expected() with trusted(), then look at the tolerance and the inputs"
                 raise self._invalid(f"the gate refuses {whose} at case {run.words}: {row.reason}", hint)
 
     def _drawn_over(self, run: _Run) -> float:

@@ -151,9 +151,9 @@ class Client:
                 self._note(f"the language model's server: {last}; again in {delay_s:.1f} s")
                 if self._stop.wait(delay_s):
                     raise Exhausted
-        hint = "what was tried is kept; start again when it answers (any OpenAI-compatible server: --llm-url)"
+        hint = "the trials so far are kept; start again when it answers (any OpenAI-compatible server: --llm-url)"
         if _SLOW in last:
-            hint = f"what was tried is kept; give it longer with --llm-timeout (now {self._server.timeout_s:.0f}s)"
+            hint = f"the trials so far are kept; give it longer with --llm-timeout (now {self._server.timeout_s:.0f}s)"
         raise HarnessFault(f"{self.url}: no usable answer in {tries} tries: {last}", hint=hint)
 
     def _why(self, error: Exception) -> str:
@@ -171,7 +171,9 @@ class Client:
             hint = f"check --llm-url (it usually ends in /v1) and --llm-model {self._server.model}"
             raise UsageError(f"{self.url}: {said}", hint=hint) from None
         if "insufficient_quota" in said or code == 402:
-            raise HarnessFault(f"{self.url}: {said}", hint="what was tried is kept; the account needs credit") from None
+            raise HarnessFault(
+                f"{self.url}: {said}", hint="the trials so far are kept; the account needs credit"
+            ) from None
         return 400 <= code < 500 and code not in (408, 409, 425, 429)
 
     def _drop_parameter(self, said: str) -> bool:

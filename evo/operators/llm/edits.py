@@ -164,7 +164,7 @@ def judge(parent: Variant, text: str, task: str, donor: str | None = None, *, re
     change = tree_difference(parent.text, text)
     verdict = classify(change)
     if not change.regions:
-        raise Unusable("nothing differs from the parent but comments and blank space")
+        raise Unusable("only comments and blank space differ from the parent")
     most = REWRITE_LINES if rewrite else MOST_LINES
     if change.lines_added > most:
         raise Unusable(f"the edits bring in more than {most} lines; make one small change")
@@ -177,7 +177,7 @@ def judge(parent: Variant, text: str, task: str, donor: str | None = None, *, re
         why = moved or f"it {verdict.why}"
         raise Unusable(f"this is more than one change: {why}; send the most promising part of it alone")
     if (dead := clutter(parent.text, text)) is not None:
-        raise Unusable(f"{dead} (what a launch does not reach is no change)")
+        raise Unusable(f"{dead} (code that no launch reaches does not count as a change)")
     kind: Literal["mutation", "transplant", "rewrite"] = "transplant" if crossed else "mutation"
     return Edited(variant=child, change=change, verdict=verdict, kind=kind if is_single or crossed else "rewrite")
 

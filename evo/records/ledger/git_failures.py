@@ -60,7 +60,7 @@ def another_branch(branch: str, now: str | None, *, exists: bool) -> LedgerUncle
     if exists:
         what, hint = f"{other} is checked out", f"git switch {name}"
     else:
-        what, hint = f"there is none of that name now, and {other} is checked out", f"git switch -c {name}"
+        what, hint = f"that branch no longer exists, and {other} is checked out", f"git switch -c {name}"
     return LedgerUnclean(
         f"an unfinished run belongs to branch {name}, but {what}",
         problem="another-branch",

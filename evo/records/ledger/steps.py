@@ -195,7 +195,7 @@ class Steps:
 
 
 def beside(note: RunNote) -> tuple[str, ...]:
-    """What else a run may write, beside the folder of the run files: what a language model said, and first looks."""
+    """Other files of a run, in folders beside that of the run files: transcripts of language models, first looks."""
     runs, _, name = note.run_file.rpartition("/")
     return tuple(f"{runs.rpartition('/')[0]}/{folder}/{name}" for folder in BESIDE)
 

@@ -116,7 +116,7 @@ def _ray() -> Any:
 
 
 def _failures(ray: Any) -> tuple[type[Exception], ...]:
-    """What Ray raises when something is gone: errors of its own, and of whatever it was doing."""
+    """The exceptions of Ray when an actor, a node or a connection is gone: its own, and those of the call under way."""
     return ray.exceptions.RayError, OSError, RuntimeError, ValueError, AssertionError
 
 

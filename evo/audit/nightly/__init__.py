@@ -6,10 +6,9 @@ It combines existing parts: the loop's judge decides, the ledger records, the re
 from __future__ import annotations
 
 from evo.audit.nightly.bisect import Cause, bisect, cause_of
-from evo.audit.nightly.champion_history import Version, candidates, lineage
+from evo.audit.nightly.champion_history import Version, candidates
 from evo.audit.nightly.results import (
     STEPS,
-    ChampionComparison,
     ChampionReview,
     Figure,
     Night,
@@ -21,7 +20,7 @@ from evo.audit.nightly.run import Hooks, NightlyRun, NightPlan
 from evo.audit.nightly.summary import junit, markdown
 
 __all__ = [
-    "STEPS", "Cause", "ChampionComparison", "ChampionReview", "Figure", "Hooks", "Night", "NightCheck", "NightPlan",
-    "NightRun", "NightlyRun", "ReviewState", "Version", "bisect", "candidates", "cause_of", "junit", "lineage",
+    "STEPS", "Cause", "ChampionReview", "Figure", "Hooks", "Night", "NightCheck", "NightPlan",
+    "NightRun", "NightlyRun", "ReviewState", "Version", "bisect", "candidates", "cause_of", "junit",
     "markdown",
 ]  # fmt: skip

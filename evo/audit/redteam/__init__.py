@@ -6,14 +6,14 @@ Every attack must win against `NaiveHarness` and lose against
 
 from __future__ import annotations
 
-from evo.audit.redteam.attack import Attack, ExpectedVerdict, load_attacks, own_attacks, read_expected, task_folder
+from evo.audit.redteam.attack import load_attacks, own_attacks, read_expected, task_folder
 from evo.audit.redteam.campaign import default_lanes, judges, run_all, run_procedures
-from evo.audit.redteam.naive_harness import NaiveHarness, NaiveVerdict
-from evo.audit.redteam.procedures import PROCEDURES, Procedure, chosen, run_procedure
+from evo.audit.redteam.naive_harness import NaiveHarness
+from evo.audit.redteam.procedures import PROCEDURES, chosen, run_procedure
 from evo.audit.redteam.run_attack import FAULT, Judgement, Outcome, facts_of, finding_of, planted_file, run_attack
 
 __all__ = [
-    "FAULT", "PROCEDURES", "Attack", "ExpectedVerdict", "Judgement", "NaiveHarness", "NaiveVerdict", "Outcome",
-    "Procedure", "chosen", "default_lanes", "facts_of", "finding_of", "judges", "load_attacks", "own_attacks",
+    "FAULT", "PROCEDURES", "Judgement", "NaiveHarness", "Outcome",
+    "chosen", "default_lanes", "facts_of", "finding_of", "judges", "load_attacks", "own_attacks",
     "planted_file", "read_expected", "run_all", "run_attack", "run_procedure", "run_procedures", "task_folder",
 ]  # fmt: skip

@@ -18,7 +18,6 @@ from evo.cuda.compile.binary import (
     SOURCE_NAME,
     Binary,
     Diagnostics,
-    KernelReport,
     code_hash,
     front_end_complaint,
     kernel_reports,
@@ -27,7 +26,7 @@ from evo.cuda.compile.binary import (
     shown_log,
 )
 from evo.cuda.compile.cache import Cache, default_cache
-from evo.cuda.compile.include_policy import ALLOWED_FLAGS, STANDARD_HEADERS, flag_allowed, macro_allowed, refusal
+from evo.cuda.compile.include_policy import STANDARD_HEADERS, flag_allowed, macro_allowed, refusal
 from evo.cuda.compile.machine_code import instruction_mix, known_arch
 from evo.cuda.compile.process_pool import shared_pool
 from evo.cuda.compile.ptx_assembler import assemble_ahead, assembled
@@ -36,7 +35,7 @@ from evo.errors import Crashed, HarnessFault, TimedOut, UsageError
 from evo.results import Status
 
 __all__ = [
-    "ALLOWED_FLAGS", "Binary", "Cache", "Diagnostics", "KernelReport", "assemble_ahead", "assembled", "compile_source",
+    "Binary", "Cache", "Diagnostics", "assemble_ahead", "assembled", "compile_source",
     "default_cache", "flag_allowed", "toolkit_major", "toolkit_version", "toolkit_wheels",
 ]  # fmt: skip
 

@@ -5,7 +5,7 @@ Nothing is edited in place: `replace` returns a new text in which every untouche
 
 from evo.cuda.source.diff import Change, Classification, classify, describe, split, tree_difference
 from evo.cuda.source.query import Source, kernel_signatures, parse, replace, syntax_errors
-from evo.cuda.source.reachable_code import UnreachableCode, dead_code, launched, moved_launches, new_dead_code
+from evo.cuda.source.reachable_code import dead_code, launched, moved_launches, new_dead_code
 from evo.cuda.source.spans import (
     BinaryExpression,
     Call,
@@ -14,17 +14,15 @@ from evo.cuda.source.spans import (
     Edit,
     Function,
     Param,
-    Region,
     SharedArray,
     Span,
     Subscript,
-    SyntaxProblem,
 )
 from evo.cuda.source.statements import CountedFor, Statement
 
 __all__ = [
     "BinaryExpression", "Call", "Change", "Classification", "CountedFor", "CountedLoop", "Define", "Edit", "Function",
-    "Param", "Region", "SharedArray", "Source", "Span", "Statement", "Subscript", "SyntaxProblem", "UnreachableCode",
+    "Param", "SharedArray", "Source", "Span", "Statement", "Subscript",
     "classify", "dead_code", "describe", "kernel_signatures", "launched", "moved_launches", "new_dead_code", "parse",
     "replace", "split", "syntax_errors", "tree_difference",
 ]  # fmt: skip

@@ -4,6 +4,6 @@ The host code is run as far as it decides sizes, allocations and launches; the k
 the simulator then runs them, to find what the text does not say and to serve as the reference.
 """
 
-from evo.interop.adopt.adopting import Adopted, Assumption, Options, adopt, task_name
+from evo.interop.adopt.adopting import Adopted, Options, adopt, task_name
 
-__all__ = ["Adopted", "Assumption", "Options", "adopt", "task_name"]
+__all__ = ["Adopted", "Options", "adopt", "task_name"]

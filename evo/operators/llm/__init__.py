@@ -6,12 +6,8 @@ change, compiled and judged like anyone's. Nothing in it reaches a shell, a path
 
 from __future__ import annotations
 
-from evo.operators.llm.cost import Budget, LlmTotals, Price, Usage, UsageReport, price_of, read_price
+from evo.operators.llm.cost import Budget, LlmTotals, Price, Usage, price_of, read_price
 from evo.operators.llm.model_settings import (
-    MAX_TOKENS,
-    PARALLEL,
-    REPAIRS,
-    RETRIES,
     LlmSettings,
     ModelChoice,
     ModelServer,
@@ -22,7 +18,7 @@ from evo.operators.llm.questions import Surroundings
 from evo.operators.llm.transcript import transcript_file
 
 __all__ = [
-    "MAX_TOKENS", "PARALLEL", "REPAIRS", "RETRIES", "STRATEGIES", "Budget", "Llm", "LlmSettings", "LlmTotals",
-    "ModelChoice", "ModelServer", "Price", "Surroundings", "Usage", "UsageReport", "price_of", "read_price",
+    "STRATEGIES", "Budget", "Llm", "LlmSettings", "LlmTotals",
+    "ModelChoice", "ModelServer", "Price", "Surroundings", "Usage", "price_of", "read_price",
     "transcript_file",
 ]  # fmt: skip

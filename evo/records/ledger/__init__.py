@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from evo.records.ledger.history import Commit, History
+from evo.records.ledger.history import History
 from evo.records.ledger.ledger import KeptTrial, Ledger
 from evo.records.ledger.run_status import RunStatus, StatusFile, TrialStatus
-from evo.records.ledger.steps import Render
 
-__all__ = ["Commit", "History", "KeptTrial", "Ledger", "Render", "RunStatus", "StatusFile", "TrialStatus"]
+__all__ = ["History", "KeptTrial", "Ledger", "RunStatus", "StatusFile", "TrialStatus"]

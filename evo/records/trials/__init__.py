@@ -12,18 +12,17 @@ from evo.records.trials.store import (
     iterate,
     load_records,
     next_run,
-    read_run,
     rebuild_parent_text,
     rebuild_rival_text,
     rebuild_text,
     run_file,
     torn_lines,
 )
-from evo.records.trials.unified_diff import DiffMismatch, apply_diff, make_diff, text_hash
+from evo.records.trials.unified_diff import DiffMismatch, apply_diff, make_diff
 
 __all__ = [
     "DiffMismatch", "FirstLook", "Kind", "Record", "RunFile", "add_looks", "apply_diff", "arm_of", "effect", "find",
     "find_among", "iterate", "kept_message", "load_records", "looks_file", "make_diff", "next_run", "read_looks",
-    "read_run", "rebuild_parent_text", "rebuild_rival_text", "rebuild_text", "run_file", "run_id", "text_hash",
+    "rebuild_parent_text", "rebuild_rival_text", "rebuild_text", "run_file", "run_id",
     "torn_lines", "trial_id",
 ]  # fmt: skip

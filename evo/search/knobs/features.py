@@ -22,6 +22,8 @@ _BLOCK = re.compile(
 _THREADS = re.compile(r"^(threads?|block_?size|num_?threads|threads_?per_?block|work_?group_?size)$", re.I)
 _WARPS = re.compile(r"^(num_?|n_?)?warps?(_[a-z])?$", re.I)
 _WORK = re.compile(r"^(tile_?(size)?_?[xyz]|work_?per_?thread_?[xyz]?|wpt_?[xyz]?|items_?per_?thread)$", re.I)
+_FIRST_SIDE = re.compile(r"(x|size|mdim_?c)$", re.I)
+_WARP_LANES = 32.0
 _MOST_PRODUCTS = 400
 _CELLS = 512  # that a knob of more values is seen in: tables are quadratic
 _LONG = 6  # values from which on a knob may hold powers of two among others
@@ -159,3 +161,28 @@ def codes(space: Space, coordinates_: Sequence[Coordinate], points: Points) -> N
             product = product_of(space, coordinate.knobs, points)
             columns.append(np.searchsorted(coordinate.products, product).astype(np.int32))
     return np.stack(columns, axis=1) if columns else np.zeros((len(points), 0), np.int32)
+
+
+def expected(space: Space, points: Points) -> Floats:
+    """About log(time / good time) per point: what an engineer expects before any measurement. 0 if no name is known.
+
+    Rules of thumb: a block of 128 to 256 threads in whole warps whose rows are at least a warp wide, and a few outputs
+    per thread. The model weighs them by what it sees, so a wrong one costs a few evaluations.
+    """
+    cost = np.zeros(len(points))
+    block, warps = block_group(space), warp_group(space)
+    if block or warps:
+        threads = product_of(space, block, points) if block else _WARP_LANES * product_of(space, warps, points)
+        cost += 0.30 * np.maximum(0, np.log2(128 / threads)) + 0.15 * np.maximum(0, np.log2(threads / 256))
+        cost += np.log(np.ceil(threads / _WARP_LANES) * _WARP_LANES / threads)
+        side = next((index for index in block if _FIRST_SIDE.search(space.knobs[index].name)), None)
+        if side is not None and len(block) > 1:
+            width = numeric(space.knobs[side])
+            assert width is not None
+            width = width[points[:, side]]
+            cost += 0.12 * np.maximum(0, np.log2(_WARP_LANES / width)) + 0.05 * (width % _WARP_LANES != 0)
+    work = work_group(space)
+    if work:
+        outputs = product_of(space, work, points)
+        cost += 0.12 * np.maximum(0, np.log2(4 / outputs)) + 0.15 * np.maximum(0, np.log2(outputs / 16))
+    return cost

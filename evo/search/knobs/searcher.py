@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.search.knobs import features, prior
+from evo.search.knobs import features
 from evo.search.knobs.draws import Draws
 from evo.search.knobs.gaussian_process import Surrogate
 from evo.search.knobs.space import Floats, Point, Points, Space
@@ -84,7 +84,7 @@ class Searcher:
         drawn = self.space.drawn(2000, self._rng)
         if not len(drawn) or not self._coordinates:
             return []
-        belief = -prior.expected(self.space, drawn) / 0.3 + self._rng.gumbel(size=len(drawn))
+        belief = -features.expected(self.space, drawn) / 0.3 + self._rng.gumbel(size=len(drawn))
         codes = features.codes(self.space, self._coordinates, drawn)
         rows = self._model.rows(self._model.tables(self._model.theta)[0], codes).astype(np.float32)
         hot = self._model.one_hot(codes)
@@ -108,7 +108,7 @@ class Searcher:
         drawn = drawn[fresh]
         score = (
             self._judge.log_chance(drawn)
-            - 0.3 * prior.expected(self.space, drawn)
+            - 0.3 * features.expected(self.space, drawn)
             + 0.1 * self._rng.gumbel(size=len(drawn))
         )
         return _point(drawn[int(np.argmax(score))])
@@ -132,7 +132,7 @@ class Searcher:
 
     def _improving(self) -> Point | None:
         points = np.array(self._points, np.int16)
-        y, trend = self._targets(), prior.expected(self.space, points)
+        y, trend = self._targets(), features.expected(self.space, points)
         codes = features.codes(self.space, self._coordinates, points)
         n = len(y)
         if n >= max(self._fitted + 1, self._fitted * _GROWTH) or not self._fitted or self._taken.all():
@@ -197,7 +197,7 @@ class Searcher:
             self._pool = points[np.unique(self.space.keys(points), return_index=True)[1]]
         seen = self.space.keys(np.array(sorted(self._draws.seen), np.int16))
         self._taken = np.isin(self.space.keys(self._pool), seen)
-        self._pool_trend = prior.expected(self.space, self._pool)
+        self._pool_trend = features.expected(self.space, self._pool)
         self._model.watch(features.codes(self.space, self._coordinates, self._pool))
 
 

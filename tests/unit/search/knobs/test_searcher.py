@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evo.search.knobs import prior
+from evo.search.knobs import features
 from evo.search.knobs import t1_t4_files as formats
 from evo.search.knobs.features import codes, coordinates
 from evo.search.knobs.gaussian_process import Surrogate
@@ -138,11 +138,11 @@ def test_a_huge_space_without_a_list_takes_no_memory_for_it() -> None:
 
 def test_the_rules_of_thumb_know_names_and_are_silent_about_others() -> None:
     known = Space("s", (SpaceKnob("block_size_x", (1, 32, 256)), SpaceKnob("block_size_y", (1, 8, 32))))
-    cost = prior.expected(known, np.array([[0, 0], [1, 1], [2, 2]], np.int16))
+    cost = features.expected(known, np.array([[0, 0], [1, 1], [2, 2]], np.int16))
     assert cost[1] < cost[0]
     assert cost[1] < cost[2]
     unknown = Space("s", (SpaceKnob("p0", (1, 32, 256)), SpaceKnob("p1", (1, 8, 32))))
-    assert not prior.expected(unknown, np.array([[0, 0], [2, 2]], np.int16)).any()
+    assert not features.expected(unknown, np.array([[0, 0], [2, 2]], np.int16)).any()
 
 
 def test_the_gradient_of_the_hyperparameters_is_the_slope_of_the_loss(convolution: MeasuredSpace) -> None:

@@ -19,7 +19,9 @@ from evo.evaluate.gate.run_cases import Bind, fault_reason
 from evo.evaluate.gate.scaled_cases import named_case
 from evo.evaluate.gate.threshold_cases import AxisSpace, elements_of, is_simulated
 from evo.results import CaseCheck, Fault, FaultKind, Status
-from evo.spec.element_types import is_float
+from evo.spec.dtypes import NUMPY
+from evo.spec.element_types import ROUNDOFF, is_float
+from evo.spec.input_distributions import perturbed
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
 
@@ -28,6 +30,7 @@ _LONGER = 4  # than any that a case has
 _ELEMENTS = 1 << 24  # of all tensors
 _BLOCKS, _BUDGET, _MORE_WORK = 8, 12_000_000, 4  # of the original, in warp instructions; how much more another may do
 _ROUNDED = 8.0  # times the tolerance
+_ERRS = 16.0  # times what the original usually moves by
 _PART, _FEW_OTHERS = 0.01, 0.25  # of an output's size that sums in another order differ by at most; of whole numbers
 
 
@@ -53,6 +56,9 @@ def wrong_beyond(
             if found is None or (found.fault is not None and found.fault.kind not in CERTAIN):
                 continue
             reason = fault_reason(found.fault) if found.fault is not None else _unlike(task, case, found, theirs)
+            if found.fault is None and reason:
+                near = _some_blocks(checker, own, _moved(task, inputs, seed), seed, _BUDGET)
+                reason = _unlike(task, case, found, theirs, near)
             if found.fault is None and reason and not _tells(task, bind, honest, reference, checker, seed):
                 break
             status = found.fault.kind.status if found.fault is not None else Status.WRONG
@@ -114,8 +120,28 @@ def _some_blocks(
     return None
 
 
-def _unlike(task: Task, case: Case, found: SampledRun, theirs: SampledRun) -> str:
-    """What the variant gives otherwise where both wrote; nothing if all is alike but for roundings."""
+def _usual_distance(output: str, theirs: SampledRun, near: SampledRun | None) -> float:
+    """The median, so that a few elements that another branch gives do not count."""
+    if near is None or near.fault is not None:
+        return 0.0
+    _, ours, own = np.intersect1d(near.places[output], theirs.places[output], return_indices=True)
+    apart = near.values[output][ours].astype(np.float64) - theirs.values[output][own].astype(np.float64)
+    return float(np.median(np.abs(apart))) if np.isfinite(apart).all() and len(apart) else 0.0
+
+
+def _moved(task: Task, inputs: Arrays, seed: int) -> Arrays:
+    """Inputs a rounding away: what the original gives for them is as right as what it gives."""
+    rng = np.random.default_rng([seed, 85])
+    floats = [t for t in task.inputs if is_float(t.dtype)]
+    near = {t.name: perturbed(inputs[t.name], 2 * ROUNDOFF[t.dtype], rng).astype(NUMPY[t.dtype]) for t in floats}
+    return inputs | near
+
+
+def _unlike(task: Task, case: Case, found: SampledRun, theirs: SampledRun, near: SampledRun | None = None) -> str:
+    """What the variant gives otherwise where both wrote; nothing if all is alike but for roundings.
+
+    near: what the original gives for inputs a rounding away. Long sums in its order may err more than the tolerance.
+    """
     for tensor in task.outputs:
         _, ours, own = np.intersect1d(found.places[tensor.name], theirs.places[tensor.name], return_indices=True)
         got, wanted = (run.values[tensor.name][at].astype(np.float64) for run, at in ((found, ours), (theirs, own)))
@@ -126,6 +152,7 @@ def _unlike(task: Task, case: Case, found: SampledRun, theirs: SampledRun) -> st
         if is_float(tensor.dtype):
             size = float(np.sqrt(np.mean(np.square(wanted))))
             allowed = np.maximum(_PART * size, _ROUNDED * (task.tolerance.atol + task.tolerance.rtol * np.abs(wanted)))
+            allowed += _ERRS * _usual_distance(tensor.name, theirs, near)
             most = 0
         else:
             allowed, most = np.full(len(wanted), task.tolerance.integers), int(_FEW_OTHERS * len(wanted))

@@ -156,6 +156,58 @@ def test_blocks_whose_sums_meet_tell_nothing_of_a_longer_size(
     assert not any(beyond(bench, task, COUNT.replace("128", "512")))
 
 
+SPREAD = """\
+name: spread
+description: The variance of each row.
+axes: {ROWS: int, COLS: int}
+tensors:
+  - {name: x, role: in, dtype: float32, shape: [ROWS, COLS]}
+  - {name: y, role: out, dtype: float32, shape: [ROWS]}
+tolerance: {rtol: 1e-3, atol: 1e-2, rival_error_factor: 64, because: it adds one number after the other}
+check: [{name: even, ROWS: 4, COLS: 64}, {name: ragged, ROWS: 3, COLS: 37}]
+bench:
+  main: {ROWS: 64, COLS: 256}
+"""
+SPREAD_REFERENCE = """\
+import numpy as np
+
+
+def inputs(case, rng):
+    return {"x": (64 + rng.standard_normal((case["ROWS"], case["COLS"]))).astype(np.float32)}
+
+
+def expected(inputs):
+    return {"y": inputs["x"].astype(np.float64).var(axis=1)}
+"""
+VARIANCE = """\
+// evo: task   spread
+// evo: launch spread grid (ROWS) block (32) shared 0
+extern "C" __global__ void spread(const float* x, float* y, int rows, int cols) {
+    const float* row = x + (long long)blockIdx.x * cols;
+    if (threadIdx.x) return;
+    float sum = 0.f, squares = 0.f;
+    for (int i = 0; i < cols; i++) { sum += row[i]; squares += row[i] * row[i]; }
+    y[blockIdx.x] = squares / cols - sum / cols * (sum / cols);
+}
+"""
+IN_DOUBLES = (
+    ("float sum = 0.f, squares = 0.f", "double sum = 0, squares = 0"),
+    ("row[i] * row[i]", "(double)row[i] * row[i]"),
+)
+
+
+@pytest.mark.parametrize(("last", "is_told"), [("cols", False), ("min(cols, 20000)", True)])
+def test_what_long_sums_of_the_original_err_beyond_all_cases_is_not_held_against_a_variant(
+    bench: EvaluationSession, tmp_path: Path, last: str, is_told: bool
+) -> None:
+    task = written_task(tmp_path, SPREAD, SPREAD_REFERENCE)
+    (task.folder / "original.cu").write_text(VARIANCE)
+    exact = VARIANCE.replace("i < cols", f"i < {last}")
+    for old, new in IN_DOUBLES:
+        exact = exact.replace(old, new)
+    assert any(beyond(bench, task, exact)) is is_told
+
+
 def beyond(bench: EvaluationSession, task: Task, text: str) -> list[str | None]:
     prepared = bench.prepare(task, text)
     assert isinstance(prepared, Prepared)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evo.analysis.access.c_types import AUTO, FLOAT, INT, OTHER, CType, array_of
-from evo.analysis.access.comparisons import Condition
+from evo.analysis.access.comparisons import ALWAYS, NEVER, Condition
 from evo.analysis.access.data_values import parts_of
 from evo.analysis.access.delinearise import subscripts
 from evo.analysis.access.form import Access, Array, Data
@@ -77,7 +77,7 @@ class LoadsAndStores(AddressReader):
         """The value at a place."""
         if isinstance(place, Cell):
             value = self.read(place)
-            return value if value is not None else self.unset(place, node)
+            return self._settled(value) if value is not None else self.unset(place, node)
         if isinstance(place, ArrayPlace):
             return self.load(place, node, route)
         if isinstance(place, Part):
@@ -86,6 +86,15 @@ class LoadsAndStores(AddressReader):
         left = self.fetch(place.left, node)
         right = self.fetch(place.right, node)
         return self.merged(place.condition, left, right, node)
+
+    def _settled(self, value: Value) -> Value:
+        """What was chosen by a condition that is known here, as a sum under a guard that is written again."""
+        while isinstance(value, Real) and value.data.op == "select" and isinstance(value.data.detail, Condition):
+            known = self.bounds.decided(value.data.detail)
+            if known not in (ALWAYS, NEVER):
+                break
+            value = Real(value.data.args[known == NEVER], value.type)
+        return value
 
     def put(self, place: Place, value: Value, node: Node, route: str = "plain") -> None:
         """Write a value to a place."""

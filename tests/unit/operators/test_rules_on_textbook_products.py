@@ -206,3 +206,26 @@ def test_tiles_hold_values_of_one_side(summed: str, tiles: int) -> None:
 def test_a_test_that_leaves_turns_out_is_no_product_of_several() -> None:
     text = changed(COMPUTED.ladder()[0].read_text(), ("sum += ", "if (k != row) sum += "))
     assert built("tile_product", text, COMPUTED) == []
+
+
+TWICE = (
+    HEAD.format(columns=16, rows=16, threads=256)
+    + """\
+    const int row = blockIdx.y * 16 + threadIdx.x / 16, col = blockIdx.x * 16 + threadIdx.x % 16;
+    float sum = 0.0f;
+    if (row < M && col < N) {
+        for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+    }
+    if (row < M && col < N) C[row * N + col] = alpha * sum;
+}
+"""
+)
+
+
+@pytest.mark.parametrize(
+    "store", ["if (row < M && col < N) C[", "if (row >= M) return;\n    if (!(col < N)) return;\n    C["]
+)
+def test_a_sum_under_a_guard_that_its_store_is_under_too_is_a_product(bench: EvaluationSession, store: str) -> None:
+    child, *_ = built("tile_product", changed(TWICE, ("if (row < M && col < N) C[", store)), TASK)
+    assert passes(bench, TASK, child)
+    assert not built("tile_product", changed(TWICE, ("{\n        for", "if (row > col) {\n        for")), TASK)

@@ -74,8 +74,10 @@ class WorkBeside:
                 if ahead is not None:
                     ahead(text)
             finally:
-                if control is not None:
-                    control(times)
+                try:
+                    if control is not None:
+                        control(times)
+                finally:
                     self._is_taken.set()
 
         if control is not None:

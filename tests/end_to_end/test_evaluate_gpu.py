@@ -139,8 +139,9 @@ def test_what_comes_next_is_looked_at_while_simulators_look_at_a_start(
     assert asked == [CHILD, "control"]
 
 
+@pytest.mark.parametrize("fails", [False, True])
 def test_what_is_decided_waits_for_the_control_of_a_start(
-    task: Task, bench: EvaluationSession, monkeypatch: pytest.MonkeyPatch
+    task: Task, bench: EvaluationSession, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
     monkeypatch.setattr(gate, "sanitize", lambda *_: gate.Sanitized(state="clean", tools=("memcheck",)))
     monkeypatch.setattr(session, "CORES_TO_SPARE", 1)
@@ -151,6 +152,8 @@ def test_what_is_decided_waits_for_the_control_of_a_start(
         assert is_judged.wait(60)  # the start's verdict does not wait for it
         with bench.turn:
             asked.append("control")
+        if fails:
+            raise RuntimeError("a defect keeps no verdict waiting for ever")
 
     bench.beside.control = control
     assert evaluate(Job(task=task, text=PARENT, sanitize=True), bench).status.passed

@@ -18,7 +18,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     open_standard_files()
     collect_seldom()  # before the commands are imported, which makes many objects too
     limit_algebra(os.environ)  # before NumPy is imported
+    words = list(sys.argv[1:] if arguments is None else arguments)
     with interruptible():
+        from evo.evaluate.begun import begin_for
+
+        begin_for(words)
         from evo.cli.app import run
 
-        return run(list(sys.argv[1:] if arguments is None else arguments))
+        return run(words)

@@ -15,7 +15,6 @@ from evo.device import DeviceName, Program, plugin_device
 from evo.device.kept_arrays import Receiver
 from evo.device.remote_calls import (
     LIBRARY_OPENER,
-    OPENER,
     LockState,
     OpenRequest,
     Raised,
@@ -26,6 +25,7 @@ from evo.device.remote_calls import (
     unpacked,
 )
 from evo.errors import Crashed, EvoError, HarnessFault, TimedOut
+from evo.spec.child_entries import OPENER
 from evo.spec.child_main import die_with_driver, find_entry, show_as
 from evo.spec.connection import Connection, ConnectionClosed
 from evo.spec.process_settings import collect_seldom, give_back_freed_arrays, give_back_freed_pages

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from evo.errors import ChildDied, ChildGarbled
 from evo.spec.array_message import packed, unpacked
+from evo.spec.child_entries import JUDGE
 from evo.spec.child_process import ChildProcess
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
@@ -24,7 +25,6 @@ from evo.spec.shared_arrays import shared_copy
 from evo.spec.task import Task
 from evo.spec.tensor_arrays import Arrays
 
-ENTRY = "evo.device.judge_child:serve"
 _START_LIMIT_S = 120.0
 _LIMIT_S = 300.0  # it waits for whoever takes times on the GPU
 
@@ -33,7 +33,7 @@ class RemoteJudge:
     """A judge for one task's reference. Every failure makes it answer None, and then NumPy does the work."""
 
     def __init__(
-        self, task: Task, which: str, *, entry: str = ENTRY, told: Callable[[str], object] = lambda _: None
+        self, task: Task, which: str, *, entry: str = JUDGE, told: Callable[[str], object] = lambda _: None
     ) -> None:
         """told: hears once why the judge is of no use, or not for one of its functions."""
         self.task = task

@@ -9,12 +9,11 @@ from typing import NamedTuple
 from evo.device import DeviceName
 from evo.device.kept_arrays import Receiver, Sender, Shipment
 from evo.errors import ChildGarbled
+from evo.spec.child_entries import DEVICE
 from evo.spec.child_process import ChildProcess
 from evo.spec.processor_wait import await_answer
 
-ENTRY = "evo.device.child:serve"
 _ARRIVAL_S = 10.0  # for a message that has begun to arrive
-OPENER = "evo.device.child:open_device"
 LIBRARY_OPENER = "evo.device.child:open_library_device"  # the same, in a process that has imported torch
 
 
@@ -94,7 +93,7 @@ class OpenedObject:
         self._arrays = Sender()
         self._is_begun = False
         modules = ["torch"] if opener == LIBRARY_OPENER else []
-        self.child = ChildProcess(ENTRY, device.kind, device.which, opener, modules=modules)
+        self.child = ChildProcess(DEVICE, device.kind, device.which, opener, modules=modules)
 
     def begin(self, limit_s: float) -> None:
         """Begin to open the object, and do not wait for it. Raises TimeoutError or ChildDied."""

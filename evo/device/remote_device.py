@@ -32,10 +32,11 @@ from evo.device import (
     plugin_device,
 )
 from evo.device.protocol import Device, ModellingDevice, TimingDevice
-from evo.device.remote_calls import OPENER, Answer, OpenedObject, Raised, RemoteCall
+from evo.device.remote_calls import Answer, OpenedObject, Raised, RemoteCall
 from evo.device.timing_types import BenchOptions, BenchRequest, BenchResult, LibraryCase, LibraryPairs, LibraryTimes
 from evo.errors import ChildDied, Crashed, TimedOut, WorkerLost
 from evo.results import CaseBench, Fault, Rate
+from evo.spec.child_entries import OPENER
 
 PROGRAMS_PER_CHILD = 50
 STARTUP_LIMIT_S = 180.0  # importing CuPy from a cold disk and creating a context; never charged to a candidate

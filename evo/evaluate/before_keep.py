@@ -154,10 +154,11 @@ def at_large(of: LookSubject) -> tuple[gate.TimedSizes | None, int]:
         if seen.unseen is None:
             looked.cases.append(case)
             count += 1
-    far = gate.far_cases(task, own, seed)
+    far: Sequence[Case] = gate.far_cases(task, own, seed)
     programs = bench.bound(task, prepared, far) | dict(prepared.programs)
     ours = of.own_programs
-    for case, seen in gate.far_sizes(task, programs, own, checker, seed, [c for c in far if c.name in programs], ours):
+    far = [case for case in far if case.name in programs]
+    for case, seen in gate.far_sizes(task, programs, own, of.checkers, seed, far, ours):
         if not seen.status.passed:
             return seen, count
         looked.cases.append(case)

@@ -5,28 +5,55 @@ Cheap to import itself. What is begun here is taken over by the session's device
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from evo.cuda.compile.process_pool import ENTRY as COMPILER
-from evo.device import DeviceName
-from evo.device.judge import ENTRY as JUDGE
-from evo.device.remote_calls import ENTRY as DEVICE
-from evo.device.remote_calls import OPENER
+from evo.spec.child_entries import DEVICE, FORKED, JUDGE, OPENER, REFERENCE
 from evo.spec.child_process import begin, begin_forks
-from evo.spec.reference_process import ENTRY as REFERENCE
-from evo.spec.reference_process import imports_first
-from evo.spec.task import Task
 
-# What the children of a session serve, and what most of them import.
-FORKED = (DEVICE, REFERENCE, JUDGE, COMPILER)
+if TYPE_CHECKING:
+    from evo.device import DeviceName
+    from evo.spec.task import Task
+
+# What most of a session's children import.
 _SIMULATED = ("evo.spec.reference_child", "evo.device.child", "evo.device.sim_device")
 IMPORTED = (*_SIMULATED, "cuda.bindings.nvrtc")
 _ON_GPU = (*IMPORTED, "evo.evaluate.look_process")  # a simulator has few compilers, or none where all is known
+_OPENING = ("iterate", "check", "bench")  # commands that open a device of this machine
+_WITHOUT = ("--cluster", "--help", "-h")  # ... unless these are given
+
+
+def begin_for(words: Sequence[str]) -> None:
+    """Start the process that forks, and the GPU's, if this command line will ask for them on this machine."""
+    which = _gpu_named(words)
+    if which is not None and any(Path("/dev").glob("nvidia[0-9]*")):
+        with contextlib.suppress(OSError):  # told where they are asked for
+            begin_forks(_ON_GPU, FORKED)
+            begin(DEVICE, "gpu", which, OPENER, soon=True)
+
+
+def _gpu_named(words: Sequence[str]) -> str | None:
+    """The number of the GPU that a command line names, or has if there is one; None if it opens none, or may not."""
+    device = "auto"
+    for word, following in zip(words, [*words, ""][1:], strict=True):
+        option, given, value = word.partition("=")
+        if option in _WITHOUT:
+            return None
+        if option == "--device":
+            device = value if given else following
+    kind, _, which = device.partition(":")
+    is_gpu = kind == "gpu" or device == "auto"
+    return (which or "0") if words[:1] and words[0] in _OPENING and is_gpu else None
 
 
 def begin_processes(device: DeviceName, task: Task) -> None:
     """Start the processes that a session on the device will ask first about the task."""
+    from evo.spec.reference_process import imports_first
+
     reference = str(task.folder / "reference.py")
     on_gpu = device.kind == "gpu"
     if not on_gpu:  # what the children of a simulator import is half of what this process does

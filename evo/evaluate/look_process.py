@@ -7,10 +7,11 @@ wait for one interpreter.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from functools import partial
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from evo.cuda.compile.process_pool import shared_pool
@@ -20,6 +21,7 @@ from evo.evaluate import before_keep, gate
 from evo.evaluate.before_keep import Look, SimulatedLooks
 from evo.evaluate.code_ahead import CodeAhead
 from evo.evaluate.counted_stage import silent
+from evo.evaluate.gate.looked import SteeredCases
 from evo.evaluate.looking_bench import LookingBench, LookSubject, inputs_hunted, sizes_hunted, unlike_hunted
 from evo.evaluate.prepare import Prepared
 from evo.results import Check
@@ -31,9 +33,11 @@ from evo.spec.task import Task
 _LIMIT_S = 1800.0  # what a look runs has limits of its own
 _SIMULATORS = 2
 _COMPILERS = 4
-_PURSUERS = 4  # processes that pursue comparisons, once they are through with what only they look at
+_SIZES, _PURSUED = 2, 4  # parts of what takes longest, for the processes that are through first with their own look
 
 T = TypeVar("T")
+Hunt = Look[Check | None]
+Steering = Future[tuple[SteeredCases, gate.Looked]]
 
 
 class LooksHere(LookingBench):
@@ -116,12 +120,13 @@ class _Looking:
     looked: gate.Looked
     futures: list[Future[Any]] = field(default_factory=list)
     merging: threading.Lock = field(default_factory=threading.Lock)
+    is_given_up: bool = False
+    free: SimpleQueue[LookProcess] = field(default_factory=SimpleQueue)
 
-    def begun(self, work: Callable[..., T], *arguments: Any) -> Callable[[], T]:
-        """Waits for what the work returns."""
+    def begun(self, work: Callable[..., T], *arguments: Any) -> Future[T]:
         future = self.threads.submit(work, *arguments)
         self.futures.append(future)
-        return future.result
+        return future
 
     def taken(self, process: LookProcess, look: Look[T], known: gate.Looked | None = None) -> T:
         found, seen = process.take(look, self.task, self.prepared, self.seed, self.bench.arch, known)
@@ -129,8 +134,27 @@ class _Looking:
             self.looked.take_over(seen)
         return found
 
+    def first(self, process: LookProcess, look: Look[T], steering: Steering | None = None) -> T:
+        """Taken by this process, which is free for any other look afterwards."""
+        try:
+            return self.taken(process, look, None if steering is None else steering.result()[1])
+        finally:
+            self.free.put(process)
+
+    def then(
+        self, look: Look[Check | None], steering: Steering, before: Sequence[Future[Check | None]]
+    ) -> Check | None:
+        """Taken by the process that is free first, unless one of those that are asked for before it found something."""
+        process = self.free.get()
+        try:
+            is_wanted = not self.is_given_up and not any(map(_has_found, before))
+            return self.taken(process, look, steering.result()[1]) if is_wanted else None
+        finally:
+            self.free.put(process)
+
     def give_up(self) -> None:
         """Begin with none of the rest: what is under way ends by itself, and nobody asks for it."""
+        self.is_given_up = True
         for future in self.futures:
             future.cancel()
 
@@ -151,45 +175,41 @@ def looks_begun(
     looked = gate.Looked({case.name for case in task.check})
     subject = LookSubject(bench, task, prepared, seed, checkers, looked)
     looking = _Looking(bench, task, prepared, seed, threads, looked)
-    begun, taken = looking.begun, looking.taken
+    begun, first, then = looking.begun, looking.first, looking.then
     steering = begun(processes.large.take, before_keep.steered, task, prepared, seed, bench.arch)
-
-    def steered(process: LookProcess, look: Look[T]) -> T:
-        return taken(process, look, steering()[1])
-
-    def half(process: LookProcess, number: int) -> Check | None:
-        return steered(process, partial(sizes_hunted, part=(number, 2)))
-
-    def pursued(process: LookProcess, number: int, before: Callable[[], Check | None]) -> Check | None:
-        return before() or steered(process, partial(before_keep.pursued, part=(number, _PURSUERS)))
-
-    inputs = begun(taken, processes.inputs, inputs_hunted)
-    large = begun(steered, processes.large, before_keep.at_large)
-    sizes = begun(lambda: taken(processes.sizes, unlike_hunted) or half(processes.sizes, 0))
-    covered = begun(taken, processes.data, before_keep.covered)
-    # What takes longest is shared with the processes that are through first.
-    other_sizes = begun(lambda: (large(), half(processes.large, 1))[1])
-    firsts: tuple[tuple[LookProcess, Callable[[], Check | None]], ...] = (
-        (processes.data, lambda: (covered(), None)[1]),
-        (processes.inputs, inputs),
-        (processes.sizes, sizes),
-        (processes.large, other_sizes),
-    )
+    inputs = begun(first, processes.inputs, inputs_hunted)
+    unlike = begun(first, processes.sizes, unlike_hunted)
+    covered = begun(first, processes.data, before_keep.covered)
+    large = begun(first, processes.large, before_keep.at_large, steering)
+    hunted = [inputs, unlike]
+    hunted += [begun(then, part, steering, [inputs, unlike]) for part in _parts(sizes_hunted, _SIZES)]
+    pursued = [begun(then, part, steering, tuple(hunted)) for part in _parts(before_keep.pursued, _PURSUED)]
 
     def outcomes() -> tuple[gate.TimedSizes | None, int]:
-        if (inputs() or sizes() or other_sizes() or large()[0]) is not None:  # nobody will ask
+        if (_first_found(hunted) or large.result()[0]) is not None:  # nobody will ask
             return None, 0
         return before_keep.unverified(bench, task, prepared, seed, tuple(looked.cases))
 
-    pursuits = [begun(pursued, process, number, before) for number, (process, before) in enumerate(firsts)]
     return SimulatedLooks(
         looked=looked,
-        hunted=lambda: inputs() or sizes() or other_sizes(),
-        at_large=large,
-        covered=covered,
-        distributed=begun(before_keep.distributed, subject),
-        pursued=lambda: next((found for pursuit in pursuits if (found := pursuit()) is not None), None),
-        at_timed=begun(partial(before_keep.at_timed, tell=silent), subject),
-        outcomes=begun(outcomes),
+        hunted=partial(_first_found, hunted),
+        at_large=large.result,
+        covered=covered.result,
+        distributed=begun(before_keep.distributed, subject).result,
+        pursued=partial(_first_found, pursued),
+        at_timed=begun(partial(before_keep.at_timed, tell=silent), subject).result,
+        outcomes=begun(outcomes).result,
         give_up=looking.give_up,
     )
+
+
+def _parts(look: Callable[..., Check | None], count: int) -> list[Hunt]:
+    return [partial(look, part=(number, count)) for number in range(count)]
+
+
+def _first_found(looks: Sequence[Future[Check | None]]) -> Check | None:
+    return next((found for look in looks if (found := look.result()) is not None), None)
+
+
+def _has_found(look: Future[Check | None]) -> bool:
+    return look.done() and not look.cancelled() and look.exception() is None and look.result() is not None

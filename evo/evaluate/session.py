@@ -17,9 +17,7 @@ from evo.cuda import compile as compiler
 from evo.decide.modelled import MARGIN as MODELLED_MARGIN
 from evo.decide.sequential import DEFAULT_RULE, DecisionRule, NoiseFloor, require_margin, supported_margin
 from evo.device import BenchCase, DeviceName
-from evo.device.judge import ENTRY as JUDGE
 from evo.device.judge import RemoteJudge
-from evo.device.remote_calls import OPENER
 from evo.device.remote_device import RemoteGpu, RemoteSimulator, open_remote
 from evo.device.timing_types import StageTimer
 from evo.errors import CandidateFailed, EvoError, HarnessFault, SyntaxInvalid, UsageError
@@ -38,6 +36,7 @@ from evo.evaluate.looking_bench import LookingBench
 from evo.evaluate.measure import BenchOptions, control, measure_persisting, require_quiet
 from evo.evaluate.prepare import Prepared, PrepareFailure
 from evo.results import CaseBench, Control, Environment, Fault, Loaded
+from evo.spec.child_entries import JUDGE, OPENER
 from evo.spec.chips import Chip, chip
 from evo.spec.proc_files import memory_limit
 from evo.spec.process_settings import collect_seldom, take_short_turns
@@ -48,7 +47,7 @@ _RUN_LIMIT_S = 120.0
 _BENCH_LIMIT_S = 300.0
 _CONTROL_S = 30.0
 _PARENTS = 8
-_LOOKS = 13  # side by side
+_LOOKS = 14  # side by side
 _CHECKERS = 4  # the device's, two for what is prepared ahead, one for the timed sizes
 _BESIDE = 2  # simulators for one look after the other
 _COPIES = 3  # of a case: in this process, on the way, and in the memory of the simulator
@@ -84,12 +83,11 @@ class EvaluationSession(LookingBench):
         self._judges: list[RemoteJudge] = []
         on_gpu = about is None and opener == OPENER and device.kind == "gpu"
         self._judge_entry = judge or (JUDGE if on_gpu and judged_on(device) else None)
-        read = threading.Thread(target=harness_version, name="evo-harness")  # a second's work, unless it is kept
-        read.start()
+        # A second's work, unless it is kept; what asks for it waits.
+        threading.Thread(target=harness_version, name="evo-harness", daemon=True).start()
         if task is not None:
             threading.Thread(target=self._read_ahead, args=(task,), name="evo-reference", daemon=True).start()
         self.about: dict[str, str] = about or self.remote.describe(time_limit_s=_RUN_LIMIT_S)
-        read.join()
         self.chip: Chip = chip(self.about.get("chip", device.which))
         self.arch = self.chip.arch if arch == "native" else arch
         if isinstance(self.remote, RemoteSimulator):

@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Literal
 from evo.errors import ChildDied, HarnessFault, UsageError
 from evo.files import copy_folder
 from evo.results.codec import Serializable
+from evo.spec.child_entries import REFERENCE
 from evo.spec.child_process import ChildProcess, begin_forks
-from evo.spec.reference_process import ENTRY as REFERENCE
 
 LIMIT_S = 120.0
 _ENTRY = "evo.interop.import_process:serve"

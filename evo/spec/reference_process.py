@@ -21,12 +21,12 @@ import numpy as np
 
 from evo.errors import ChildDied, ChildGarbled, TaskInvalid
 from evo.spec.array_message import packed, unpacked
+from evo.spec.child_entries import REFERENCE
 from evo.spec.child_process import ChildProcess
 from evo.spec.proc_files import is_stopped, memory_left, memory_limit, processes_below, resident_bytes
 from evo.spec.processor_wait import arrives
 from evo.spec.reference_child import array_bytes
 
-ENTRY = "evo.spec.reference_child:serve"
 IMPORT_LIMIT_S = 180.0  # torch from a cold disk
 _SLOW = ("evo.interop.torch_reference", "torch")
 _POLL_S = 0.1
@@ -116,7 +116,7 @@ class ReferenceProcess:
             self.close()
 
     def _start(self) -> None:
-        self._child = ChildProcess(ENTRY, str(self.path), plain=True, modules=imports_first(self.path))
+        self._child = ChildProcess(REFERENCE, str(self.path), plain=True, modules=imports_first(self.path))
         first = {"path": list(sys.path), "memory": memory_limit()}
         answer = self._ask(first, "its import", IMPORT_LIMIT_S, "do no work when reference.py is imported")
         if "error" in answer:

@@ -7,14 +7,13 @@ import contextlib
 import os
 import threading
 import time
-from pathlib import Path
 from typing import Any  # the JSON of one message
 
 from evo.errors import ChildDied, Crashed, HarnessFault, TimedOut
+from evo.spec.child_entries import COMPILER
 from evo.spec.child_process import ChildProcess
 from evo.spec.processor_wait import await_answer
 
-ENTRY = f"{Path(__file__).with_name('nvrtc_process.py')}:serve"
 _START_LIMIT_S = 60.0  # a cold disk can take many seconds to map the compiler library
 _JOBS_PER_WORKER = 500  # the compiler leaks a little per program
 _MAX_WORKERS = 8
@@ -30,7 +29,7 @@ class _Compiler:
     """One compiler process; plain messages, since it reads text that anyone may have written."""
 
     def __init__(self) -> None:
-        self.child = ChildProcess(ENTRY, plain=True)
+        self.child = ChildProcess(COMPILER, plain=True)
         self.jobs = 0
         with contextlib.ExitStack() as unready:
             unready.callback(self.child.close)

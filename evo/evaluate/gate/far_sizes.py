@@ -12,7 +12,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from queue import SimpleQueue
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +31,7 @@ from evo.evaluate.gate.scaled_cases import named_case
 from evo.evaluate.gate.threshold_cases import AxisSpace, cost_of, is_simulated
 from evo.results import CaseCheck, Fault, FaultKind, Stage, Status
 from evo.spec.expectation import Expectation
+from evo.spec.look_ahead import look_ahead
 from evo.spec.proc_files import memory_limit
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task, Tensor
@@ -264,42 +267,63 @@ def far_sizes(
     task: Task,
     programs: Mapping[str, Program],
     reference: Reference,
-    checker: RemoteSimulator,
+    checkers: Sequence[RemoteSimulator],
     seed: int,
     cases: Sequence[Case],
     honest: Bind | None = None,
 ) -> Iterator[tuple[Case, TimedSizes]]:
-    """Each of these cases that some blocks tell something about: right, or wrong as no timed size is.
+    """Each of these cases that some blocks tell something about: right, or wrong as no timed size is. As many side by
+    side as there are simulators, told in the cases' order.
 
     A part of a grid may be wrong by itself, if blocks add to others' sums or wait for them. So a variant of which a
     part of a timed size is wrong as well is not held to this. honest: programs of the task's own first kernel; nothing
     is held to a size at which that is wrong, as it is where it counts elements in 32 bits.
     """
-    far = _Far(task, reference, checker, cut_axis(task, reference), seed)
-    for case in cases:
-        seen = far.sampled(case, programs[case.name])
-        blocks = _BLOCKS
-        for turn in range(_TURNS):  # blocks may be dealt to places in any order, and few of them have work
-            if seen is None or not _falls_short(task, case, *seen):
-                break
-            blocks = _MANY
-            seen = far.sampled(case, programs[case.name], blocks, turn)
-        if seen is None:
-            continue
-        found, row = seen
-        if found.fault is None and row is None and not _falls_short(task, case, *seen):
-            yield case, TimedSizes(status=Status.CORRECT)
-            continue
-        near = min(task.bench, key=lambda one: cost_of(task, one))
-        usual = far.sampled(near, programs[near.name], blocks)
-        if usual is None or usual[0].fault is not None or usual[1] is not None or not usual[0].share:
-            continue
-        is_whole = usual[0].share >= _FAIR_SHARE and reach(task, near, usual[0]) >= REACHED
-        short = row is None and found.fault is None
-        if short and not is_whole:  # a grid may be larger than its work
-            continue
-        if honest is None or not far.is_wrong(case, honest([case]), short=short):
-            yield case, _failed(task, case, found, row)
+    axis = cut_axis(task, reference)
+    free: SimpleQueue[RemoteSimulator] = SimpleQueue()
+    for each in checkers:
+        free.put(each)
+
+    def look(case: Case) -> TimedSizes | None:
+        checker = free.get()
+        try:
+            return _at_far_size(_Far(task, reference, checker, axis, seed), case, programs, honest)
+        finally:
+            free.put(checker)
+
+    most = len(checkers)
+    with ThreadPoolExecutor(most, thread_name_prefix="evo-far-sizes") as threads:
+        for case, seen in look_ahead(lambda case: threads.submit(look, case), cases, most):
+            if seen is not None:
+                yield case, seen
+
+
+def _at_far_size(far: _Far, case: Case, programs: Mapping[str, Program], honest: Bind | None) -> TimedSizes | None:
+    """What some blocks tell of the case; None if nothing."""
+    task = far.task
+    seen = far.sampled(case, programs[case.name])
+    blocks = _BLOCKS
+    for turn in range(_TURNS):  # blocks may be dealt to places in any order, and few of them have work
+        if seen is None or not _falls_short(task, case, *seen):
+            break
+        blocks = _MANY
+        seen = far.sampled(case, programs[case.name], blocks, turn)
+    if seen is None:
+        return None
+    found, row = seen
+    if found.fault is None and row is None and not _falls_short(task, case, *seen):
+        return TimedSizes(status=Status.CORRECT)
+    near = min(task.bench, key=lambda one: cost_of(task, one))
+    usual = far.sampled(near, programs[near.name], blocks)
+    if usual is None or usual[0].fault is not None or usual[1] is not None or not usual[0].share:
+        return None
+    is_whole = usual[0].share >= _FAIR_SHARE and reach(task, near, usual[0]) >= REACHED
+    short = row is None and found.fault is None
+    if short and not is_whole:  # a grid may be larger than its work
+        return None
+    if honest is not None and far.is_wrong(case, honest([case]), short=short):
+        return None
+    return _failed(task, case, found, row)
 
 
 def _falls_short(task: Task, case: Case, found: SampledRun, row: CaseCheck | None) -> bool:

@@ -195,7 +195,7 @@ def test_a_suite_has_one_server() -> None:
 WHILE_IT_IMPORTS = """\
 import json, os, sys
 
-from evo.device.remote_calls import ENTRY
+from evo.spec.child_entries import DEVICE as ENTRY
 from evo.spec.child_process import ChildProcess, begin, begin_forks
 
 folder = sys.argv[1]

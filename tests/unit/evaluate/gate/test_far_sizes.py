@@ -37,13 +37,13 @@ def halved(folder: Path, longest: int) -> Task:
     return written_task(folder, HALVED.replace("300", str(longest)), HALVED_REFERENCE)
 
 
-def looked_at(bench: EvaluationSession, task: Task, text: str) -> list[TimedSizes]:
+def looked_at(bench: EvaluationSession, task: Task, text: str, most: int = 1) -> list[TimedSizes]:
     prepared = bench.prepare(task, text)
     assert isinstance(prepared, Prepared)
     reference = bench.reference(task).beside()
-    cases = far_cases(task, reference, 1)[:1]
+    cases = far_cases(task, reference, 1)[:most]
     programs = bench.bound(task, prepared, cases) | dict(prepared.programs)
-    return [seen for _, seen in far_sizes(task, programs, reference, bench.checker, 1, cases)]
+    return [seen for _, seen in far_sizes(task, programs, reference, bench.more_checkers(2), 1, cases)]
 
 
 def test_an_index_that_is_cut_is_wrong_where_the_axes_are_longest_together(
@@ -54,6 +54,17 @@ def test_an_index_that_is_cut_is_wrong_where_the_axes_are_longest_together(
     assert right.status is Status.CORRECT
     (cut,) = looked_at(bench, task, KERNEL.replace("(INDEX)blockIdx.x * cols", "blockIdx.x * cols & 0x1fffff"))
     assert cut.status is Status.WRONG
+
+
+def test_several_sizes_are_looked_at_side_by_side_and_told_in_their_order(
+    bench: EvaluationSession, tmp_path: Path
+) -> None:
+    task = halved(tmp_path, 1600)
+    far, near = far_cases(task, bench.reference(task).beside(), 1)[:2]
+    between = (near.axes["ROWS"] * near.axes["COLS"] + far.axes["ROWS"] * far.axes["COLS"]) // 2
+    cut = KERNEL.replace("(INDEX)blockIdx.x * cols", f"(long long)blockIdx.x * cols % {between}")
+    first, second = looked_at(bench, task, cut, 2)
+    assert (first.status, second.status) == (Status.WRONG, Status.CORRECT)
 
 
 def test_a_grid_larger_than_its_work_hides_no_wrong_numbers(bench: EvaluationSession, tmp_path: Path) -> None:
@@ -77,7 +88,7 @@ def test_a_size_at_which_the_tasks_own_kernel_is_wrong_says_nothing(bench: Evalu
     assert isinstance(prepared, Prepared)
     programs = bench.bound(task, prepared, cases) | dict(prepared.programs)
     own = partial(bench.own_programs, task)
-    assert list(far_sizes(task, programs, reference, bench.checker, 1, cases, own)) == []
+    assert list(far_sizes(task, programs, reference, bench.more_checkers(2), 1, cases, own)) == []
 
 
 def test_sizes_that_do_not_go_together_say_nothing(bench: EvaluationSession, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Places = NDArray[Any]
 
 COUNTED = 1 << 21  # the most elements that are counted out
+_BEFORE_GUARDS, _FEW = 8, 1 << 16  # instances for each element, until guards within loops leave some out
 _DIMENSIONS = 8
 _SPELLINGS = 256  # of all lengths together that are looked at
 
@@ -63,7 +64,7 @@ def moved_by(
         return None
     try:
         columns = places(sizes, range(sizes.blocks), range(sizes.threads))
-        columns = instances(form, write, sizes, columns, most=4 * COUNTED)
+        columns = instances(form, write, sizes, columns, most=min(4 * COUNTED, max(_BEFORE_GUARDS * total, _FEW)))
         at, to = column(read.index, columns, sizes), column(write.index, columns, sizes)
     except (NoValue, TooMany):
         return None

@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 import random
 import re
+import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,8 +19,9 @@ from evo.cuda.source import classify, kernel_signatures, parse, syntax_errors, t
 from evo.errors import UsageError
 from evo.operators import RULES, Context, Rule, operator_docs, operators
 from evo.operators.rules import Application, Example, RuleOperator, example_variant, families, rule_operators
+from evo.operators.rules.operator import integers_of
 from evo.spec.task import Task, read_task
-from evo.spec.variant import Variant, parse_variant
+from evo.spec.variant import Variant, parse_variant, read_variant
 
 KERNEL = """\
 // A small attention row: ünïcode in the header.
@@ -310,3 +312,17 @@ def test_docs_have_one_row_per_rule() -> None:
     rules = [row for row in rows if row.name.startswith("rules.") and row.family != "plan"]
     assert len({row.name for row in rules}) == len(rules) == len(RULES)
     assert all(row.before != row.after for row in rules)
+
+
+@pytest.mark.parametrize("name", ["layernorm", "rmsnorm", "softmax"])
+def test_elements_that_stay_where_they_are_are_not_counted_out(name: str) -> None:
+    """A transposition is looked for in the kernel of a row, whose headline has millions of elements."""
+    folder = Path(__file__).parents[3] / "kernels" / name
+    row = read_variant(folder / "ladder" / "00_scalar.cu")
+    rule = BY_NAME["tile_transposed"]
+    tracemalloc.start()
+    try:
+        rule.applications(row, axes=integers_of(task := read_task(folder)), task=task)
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()

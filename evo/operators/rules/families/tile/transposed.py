@@ -100,7 +100,8 @@ def _transposed(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) 
     tensors = {tensor.name: tensor for tensor in analysis.task.tensors}
     for read in moved:
         source, output = tensors.get(read.memory.name), tensors.get(write.memory.name)
-        if read is write or source is None or output is None or not _is_scattered(analysis, (read, write)):
+        stays = read.index is not None and read.index == write.index  # each element, without counting them out
+        if stays or source is None or output is None or not _is_scattered(analysis, (read, write)):
             continue
         found = _Transposed(ctx, analysis, function, read, write, source, output)
         cases = _counted(found)

@@ -31,14 +31,14 @@ from evo.analysis.access.form import (
     Nest,
     Node,
 )
-from evo.analysis.access.instances import FormSizes, sizes_of
+from evo.analysis.access.instances import COUNTED, FormSizes, sizes_of
 from evo.analysis.access.key_limits import KEY, ROW
 from evo.analysis.access.launches import LaunchAnalysis, analyse
 from evo.analysis.access.numeric import number_of
 from evo.analysis.access.opportunities import contraction_words, opportunities_of
 from evo.analysis.access.opportunity import Opportunity
 from evo.analysis.access.passes import passes_of
-from evo.analysis.access.permutation import COUNTED, Moved, Permutation, moved_by, permutation_of
+from evo.analysis.access.permutation import Moved, Permutation, moved_by, permutation_of
 from evo.analysis.access.read import axis_values
 from evo.analysis.access.reductions import Reduction
 from evo.analysis.access.source_terms import Wording

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     Columns = dict[Symbol, NDArray[Any]]
 
 MOST_ROWS = 1 << 22
+COUNTED = 1 << 21  # the most elements that are counted out
+_BEFORE_GUARDS, _FEW = 8, 1 << 16  # rows for each element, until guards leave some out; what is always listed
 _MOST_TURNS = 1 << 16
 
 
@@ -88,6 +90,17 @@ def instances(
         else:
             columns = _kept(columns, masks_of(part, {**sizes.values, **columns}))
     return columns
+
+
+def all_instances(form: Form, access: Access, sizes: FormSizes, elements: int) -> Columns:
+    """Those of all threads of an access that touches each of so many elements once, if it does.
+
+    Raises TooMany if it would be too many, or cannot, and NoValue if data decides.
+    """
+    most = min(4 * COUNTED, max(_BEFORE_GUARDS * elements, _FEW))
+    if elements > COUNTED or sizes.blocks * sizes.threads > most:
+        raise TooMany("threads")
+    return instances(form, access, sizes, places(sizes, range(sizes.blocks), range(sizes.threads)), most=most)
 
 
 def rows_in(columns: Columns) -> int:

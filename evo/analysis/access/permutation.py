@@ -15,7 +15,7 @@ from itertools import combinations_with_replacement, islice, permutations, produ
 from typing import TYPE_CHECKING, Any
 
 from evo.analysis.access.form import Access, Form
-from evo.analysis.access.instances import FormSizes, NoValue, TooMany, column, instances, places
+from evo.analysis.access.instances import FormSizes, NoValue, TooMany, all_instances, column
 from evo.spec.expr import Expression, parse
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     Places = NDArray[Any]
 
-COUNTED = 1 << 21  # the most elements that are counted out
-_BEFORE_GUARDS, _FEW = 8, 1 << 16  # instances for each element, until guards within loops leave some out
 _DIMENSIONS = 8
 _SPELLINGS = 256  # of all lengths together that are looked at
 
@@ -58,13 +56,10 @@ def moved_by(
     """
     import numpy as np
 
-    if read.index is None or write.index is None or read.context != write.context or total > COUNTED:
-        return None
-    if sizes.blocks * sizes.threads > 4 * COUNTED:
+    if read.index is None or write.index is None or read.context != write.context:
         return None
     try:
-        columns = places(sizes, range(sizes.blocks), range(sizes.threads))
-        columns = instances(form, write, sizes, columns, most=min(4 * COUNTED, max(_BEFORE_GUARDS * total, _FEW)))
+        columns = all_instances(form, write, sizes, total)
         at, to = column(read.index, columns, sizes), column(write.index, columns, sizes)
     except (NoValue, TooMany):
         return None

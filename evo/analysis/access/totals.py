@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from evo.analysis.access.combined_values import Follower, Unfit
 from evo.analysis.access.data_values import accesses_in, parts_of
 from evo.analysis.access.form import BLOCK, Access, Data, Form
-from evo.analysis.access.instances import FormSizes, NoValue, TooMany, column, instances, places
+from evo.analysis.access.instances import COUNTED, FormSizes, NoValue, TooMany, all_instances, column
 from evo.analysis.access.terms import Term
 
-COUNTED = 1 << 21  # the most elements that are counted out
 _COMBINES = ("add", "max", "min")
 
 
@@ -103,14 +102,12 @@ def reads_all_once(form: Form, sizes: FormSizes, total: Total, elements: int) ->
     if elements > COUNTED or sizes.blocks * sizes.threads > 4 * COUNTED:
         return None
     found = []
-    start = places(sizes, range(sizes.blocks), range(sizes.threads))
     for part in total.parts:
         first, *others = accesses_in(form, part)
         if first.index is None or any(each.index != first.index for each in others):
             return False
         try:
-            columns = instances(form, first, sizes, start, most=4 * COUNTED)
-            found.append(column(first.index, columns, sizes))
+            found.append(column(first.index, all_instances(form, first, sizes, elements), sizes))
         except (NoValue, TooMany):
             return False
     where = np.concatenate(found)

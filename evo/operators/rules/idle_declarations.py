@@ -11,7 +11,7 @@ from evo.operators.rules.rule_context import RuleContext
 from evo.spec.comments import without_comments
 
 _DECLARED = re.compile(
-    r"(?P<type>(?:const\s+)?[A-Za-z_][\w:]*(?:\s+\w+)*?[\s*&]+(?:const\s+|__restrict__\s+)*)(?P<rest>[A-Za-z_]\w*\s*[=;,\[].*)",
+    r"(?P<type>(?:const\s+|__shared__\s+__align__\(\d+\)\s+)?[A-Za-z_][\w:]*(?:\s+\w+)*?[\s*&]+(?:const\s+|__restrict__\s+)*)(?P<rest>[A-Za-z_]\w*\s*[=;,\[].*)",
     re.DOTALL,
 )
 

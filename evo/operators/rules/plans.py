@@ -44,6 +44,7 @@ class RulePlan:
 
 
 _OF_ROWS = (("float_sums", "sort_network"), *(("wide_access",),) * 3, ("early_operands",), ("flag on",))
+_OF_SIZES = (("compile_in",), ("sized_tiles",), ("raster",))
 
 PLANS = (
     RulePlan(
@@ -166,6 +167,14 @@ PLANS = (
         expected="blocks on all SMs in each walk",
     ),
     RulePlan(
+        name="tiles_shared",
+        sentence="Computes a product by tiles, and lets several blocks share the sums of each.",
+        steps=(("tile_product",), ("split_k",)),
+        reason="tiles of a few results leave most of the chip idle, however long their sums are",
+        expected="tiles on all SMs",
+        needed=2,
+    ),
+    RulePlan(
         name="scans_wide",
         sentence="Finds a block's running sums by shuffles, of neighbours that each thread loads and stores at once.",
         steps=(("block_scans",), ("wide_access",), ("wide_access",)),
@@ -196,7 +205,7 @@ PLANS = (
     RulePlan(
         name="tiles_by_size",
         sentence="Compiles sizes in, gives large problems larger tiles and runs blocks in groups of rows.",
-        steps=(("compile_in",), ("sized_tiles",), ("raster",)),
+        steps=_OF_SIZES,
         reason="one tile for all sizes is too small for large problems or leaves SMs idle for small ones",
         expected="each size of problem has tiles that suit it",
         needed=2,
@@ -213,12 +222,7 @@ PLANS = (
         name="tensor_cores",
         sentence="Writes a product for tensor cores, compiles its sizes in, gives large problems larger tiles and runs"
         " blocks in groups of rows.",
-        steps=(
-            ("tile_mma", "convolution_mma", "grouped_mma", "attention_mma"),
-            ("compile_in",),
-            ("sized_tiles",),
-            ("raster",),
-        ),
+        steps=(("tile_mma", "convolution_mma", "grouped_mma", "attention_mma"), *_OF_SIZES),
         reason="a product on tensor cores waits for shared memory, addresses and L2 unless all are taken care of",
         expected="bound by tensor cores",
     ),

@@ -272,3 +272,66 @@ def test_what_is_stored_through_a_pointer_of_the_kernel_stays(bench: EvaluationS
     task = written_task(tmp_path, LAGS, LAG_SUMS)
     first, *_ = built(RULE, changed(LAG, through, ("c[blockIdx.x * 32 + lag]", "out[lag]")), task)
     assert passes(bench, task, first)
+
+
+PRODUCT = """name: tall_product
+axes: {N: int, K: int}
+tensors:
+  - {name: a, role: in, dtype: float32, shape: [K, N]}
+  - {name: b, role: in, dtype: float32, shape: [K, N]}
+  - {name: c, role: out, dtype: float32, shape: [N, N]}
+tolerance: {rtol: 1e-4, atol: 1e-3, rival_error_factor: 64, because: sums}
+check: [{N: 16, K: 64}, {N: 13, K: 45}]
+bench: {b: {N: 64, K: 4096}}
+work: {flop: 2 * N * N * K, bytes: 8 * N * K}
+"""
+PRODUCTS = """import numpy as np
+
+
+def inputs(case, rng):
+    return {name: rng.standard_normal((case["K"], case["N"]), dtype=np.float32) for name in "ab"}
+
+
+def expected(inputs):
+    return {"c": inputs["a"].astype(np.float64).T @ inputs["b"]}
+"""
+FOUR_EACH = """// evo: task tall_product
+// evo: launch product grid (ceil_div(N, 16), ceil_div(N, 16)) block (8, 8)
+#define PER 2
+extern "C" __global__ void product(const float* a, const float* b, float* c, int N, int K) {
+    __shared__ float left[8][16], right[8][16];
+    int row = blockIdx.y * 16 + threadIdx.y * PER, col = blockIdx.x * 16 + threadIdx.x * PER;
+    float sum[PER][PER] = {};
+    for (int k0 = 0; k0 < K; k0 += 8) {
+        for (int e = threadIdx.y * 8 + threadIdx.x; e < 128; e += 64) {
+            int k = k0 + e / 16, m = blockIdx.y * 16 + e % 16, n = blockIdx.x * 16 + e % 16;
+            left[e / 16][e % 16] = k < K && m < N ? a[k * N + m] : 0.0f;
+            right[e / 16][e % 16] = k < K && n < N ? b[k * N + n] : 0.0f;
+        }
+        __syncthreads();
+        for (int k = 0; k < 8; ++k)
+            for (int i = 0; i < PER; ++i)
+                for (int j = 0; j < PER; ++j)
+                    sum[i][j] += left[k][threadIdx.y * PER + i] * right[k][threadIdx.x * PER + j];
+        __syncthreads();
+    }
+    for (int i = 0; i < PER; ++i)
+        for (int j = 0; j < PER; ++j)
+            if (row + i < N && col + j < N) c[(row + i) * N + col + j] = sum[i][j];
+}
+"""
+
+
+def test_sums_in_a_threads_array_are_shared_too(bench: EvaluationSession, tmp_path: Path) -> None:
+    """Of tiles: each part fills its own, and the second launch, which fills none, stores as the first one did."""
+    task = written_task(tmp_path, PRODUCT, PRODUCTS)
+    first, *_ = built(RULE, FOUR_EACH, task)
+    assert [each.name for each in first.scratch] == ["sum_parts"]
+    walk, _, combine = first.text.partition("product_combine(")
+    assert "c[" not in walk
+    assert "left" not in combine
+    assert passes(bench, task, first)
+    again = changed(FOUR_EACH, ("sum[PER][PER] = {}", "sum[PER][PER] = {{1.0f, 0.0f}, {0.0f, 0.0f}}"))
+    assert built(RULE, again, task) == []  # each part would begin with it
+    faded = changed(FOUR_EACH, ("sum[i][j] += ", "sum[i][j] = sum[i][j] * 0.5f + "))
+    assert built(RULE, faded, task) == []

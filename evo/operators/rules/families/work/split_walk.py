@@ -4,10 +4,11 @@ kernel, which is the first one with those parts in place of the walk, goes on fr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from evo.analysis.access import THREAD, LaunchAnalysis, Loop, Node
+from evo.analysis.access.data_values import is_number, plain
 from evo.cuda.source import CountedFor, Edit, Function, Span
 from evo.operators.rules.application import Application
 from evo.operators.rules.directives import line_span, new_knob, relaunched
@@ -23,6 +24,7 @@ from evo.operators.rules.families.work.walks import (
 )
 from evo.operators.rules.idle_declarations import without_unused
 from evo.operators.rules.lifting import NotPrinted
+from evo.operators.rules.one_turn import launch_words
 from evo.operators.rules.rewriting import LEAVES, bracketed, fresh, indent_of, merged, rewritten
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.element_types import OF_C_TYPE
@@ -39,7 +41,8 @@ _SHORT = 2 * _EACH  # turns, with fewer of which no two parts have enough
 class _Walk:
     """loop: the statement that the parts take the place of; by: itself or the loop in it whose turns are dealt out.
 
-    turns: of that loop; each: of all in the statement.
+    turns: of that loop; each: of all in the statement. arrays: of a thread's sums, with their sizes in the
+    words of launch lines.
     """
 
     function: Function
@@ -49,6 +52,7 @@ class _Walk:
     shared: SharedLoop
     turns: int
     each: int
+    arrays: Mapping[str, tuple[tuple[str, str], ...]]
 
 
 def found_walks(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Iterator[Application]:
@@ -102,13 +106,36 @@ def _shared_walk(
     bounds = loop.start.symbols() | loop.condition.symbols()
     if any(top.span.holds(barrier.span) for barrier in form.barriers) and bounds & {*THREAD}:
         return None  # threads that may not all come to it
-    shared = shared_of(ctx, analysis, loop, own)
-    if shared is None or shared.is_scan or shared.edits or not shared.reductions:
+    arrays = _sums_in_arrays(ctx, analysis, function, loop)
+    shared = shared_of(ctx, analysis, loop, {*own, *arrays})
+    if shared is None or shared.is_scan or shared.edits or not (shared.reductions or arrays):
         return None
     if not all(r.kind in _KINDS or r.kind.endswith(SUFFIX) for r in shared.reductions):
         return None
-    by, turns = _dealt_out(ctx, analysis, function, shared, body) or (top, analysis.turns(loop) or 0)
-    return _Walk(function, launch, top, by, shared, turns, _turns(analysis, loop, body))
+    dealt = None if arrays else _dealt_out(ctx, analysis, function, shared, body)
+    by, turns = dealt or (top, analysis.turns(loop) or 0)
+    return _Walk(function, launch, top, by, shared, turns, _turns(analysis, loop, body), arrays)
+
+
+def _sums_in_arrays(
+    ctx: RuleContext, analysis: LaunchAnalysis, function: Function, loop: Loop
+) -> dict[str, tuple[tuple[str, str], ...]]:
+    """The arrays of a thread that begin as zero and that a loop only adds to, with their sizes."""
+    form, found = analysis.form, dict[str, tuple[tuple[str, str], ...]]()
+    numbers = {
+        n for r in analysis.legality.is_reduction(loop) if (r.place, r.kind) == ("local", "sum") for n in r.accesses
+    }
+    for array in {form.accesses[number].memory for number in numbers}:
+        inside = {a.number for a in form.of(array) if loop.symbol in a.loops}
+        before = [a for a in form.of(array) if a.span.start < loop.span.start]
+        declared = [s for s in ctx.source.inside(function) if s.kind == "declare" and s.name == array.name]
+        dims = [ctx.source.slice(dim).strip() for s in declared for dim in s.dims] if len(declared) == 1 else []
+        words = [dim if dim.isdigit() else launch_words(ctx, function, dim) for dim in dims]
+        begins = all(a.is_write and is_number(plain(a.value), 0) for a in before)
+        sizes = tuple((dim, word) for dim, word in zip(dims, words, strict=True) if word)
+        if inside <= numbers and begins and 0 < len(sizes) == len(dims):
+            found[array.name] = sizes
+    return found
 
 
 def _turns(analysis: LaunchAnalysis, loop: Loop, body: tuple[Node, ...]) -> int:
@@ -146,15 +173,18 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, walk: _Walk, value: int) 
     source, function, launch, loop = ctx.source, walk.function, walk.launch, walk.loop
     names = [name for found in walk.shared.reductions for name in found.names]
     kinds = {name: type_of(ctx, walk.shared.loop, name) for name in names}
+    kinds |= {name: type_of(ctx, walk.shared.loop, f"{name}[]") for name in walk.arrays}
     pointers = [param for param in function.params if param.is_pointer]
     if not pointers or any(kind not in OF_C_TYPE for kind in kinds.values()):
         raise NotPrinted("a number that no workspace holds")
     splits, second = fresh(ctx, "SPLITS"), fresh(ctx, f"{function.name.removesuffix('_combine')}_combine")
-    parts = {name: parts_name(ctx, name) for name in names}
+    parts = {name: parts_name(ctx, name) for name in kinds}
     each, thread, part = fresh(ctx, "threads"), fresh(ctx, "thread"), fresh(ctx, "part")
     indent = indent_of(source, loop.span.start)
     placed = _numbered(analysis, each, thread)
     stores = [f"{parts[name]}[(long long)blockIdx.z * {each} + {thread}] = {name};" for name in names]
+    for name in walk.arrays:
+        stores += _of_elements(ctx, walk, name, "{1} = {0};", (parts[name], "(long long)blockIdx.z", each, thread))
     ends = "".join(f"\n{indent}{line}" for line in (*placed, *stores))
     lines = [*placed]
     for found in walk.shared.reductions:
@@ -163,9 +193,12 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, walk: _Walk, value: int) 
         if made is None:
             raise NotPrinted(f"a reduction by {found.kind}")
         lines += made
+    for name in walk.arrays:
+        added = _of_elements(ctx, walk, name, "{0} += {1};", (parts[name], f"(long long){part}", each, thread))
+        lines += [f"for (int {part} = 0; {part} < {splits}; ++{part}) {{", *(f"    {line}" for line in added), "}"]
     taken = [Edit(loop.span, f"\n{indent}".join(lines))]
     grid = [*(bracketed(axis.text) for axis in launch.grid), "1"][:2]
-    shape = ", ".join([splits, *grid, *(bracketed(axis.text) for axis in reversed(launch.block[:2]))])
+    shape = ", ".join([*grid, *(bracketed(axis.text) for axis in reversed(launch.block[:2]))])
     given = "".join(f", {kinds[name]}* {own}" for name, own in parts.items())
     arguments = with_arguments(function, launch, tuple(parts.values()))
     grid_text = ", ".join([*(axis.text for axis in launch.grid), "1"][:2])
@@ -173,7 +206,8 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, walk: _Walk, value: int) 
     two = relaunched(ctx, replace(launch, kernel=second), arguments=arguments)
     line = line_span(ctx, launch.line)
     scratch = "".join(
-        f"// evo: scratch {own} {OF_C_TYPE[kinds[name]]} [{shape}] init=poison\n" for name, own in parts.items()
+        f"// evo: scratch {own} {OF_C_TYPE[kinds[name]]} [{', '.join([splits, *(words for _, words in walk.arrays.get(name, ())), shape])}] init=poison\n"
+        for name, own in parts.items()
     )
     at = Span(pointers[-1].span.end, pointers[-1].span.end)
     others = others_named(ctx, launch)
@@ -188,6 +222,22 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, walk: _Walk, value: int) 
         *without_unused(ctx, function, function.body, _shared_out(ctx, walk, splits, f"{ends}\n")),
         Edit(Span(function.span.end, function.span.end), _second(ctx, function, second, at, given, taken)),
     ]
+
+
+def _of_elements(ctx: RuleContext, walk: _Walk, name: str, does: str, place: tuple[str, str, str, str]) -> list[str]:
+    """Loops over an array of sums. does: with an element and where its part lies.
+
+    place: the workspace, which part, how many threads there are and which one this is.
+    """
+    own, at, each, thread = place
+    sizes = [size for size, _ in walk.arrays[name]]
+    indices = [fresh(ctx, word) for word, _ in zip("ijkl", sizes, strict=False)]
+    lines, element, indent = list[str](), name, ""
+    for index, size in zip(indices, sizes, strict=True):
+        lines += [f"{indent}#pragma unroll", f"{indent}for (int {index} = 0; {index} < {size}; ++{index}) {{"]
+        at, element, indent = f"({at} * {bracketed(size)} + {index})", f"{element}[{index}]", f"{indent}    "
+    lines.append(indent + does.format(element, f"{own}[{at} * {each} + {thread}]"))
+    return [*lines, *("    " * depth + "}" for depth in reversed(range(len(indices))))]
 
 
 def _shared_out(ctx: RuleContext, walk: _Walk, splits: str, ends: str) -> list[Edit]:

@@ -108,7 +108,9 @@ def shared_of(ctx: RuleContext, analysis: LaunchAnalysis, loop: Loop, own: Colle
     own: arrays of which each of those who share it has one.
     """
     # An atomic is each turn's own: the lanes carry out as many, in another order.
+    known = {("local", name) for name in own}  # what is added up there is theirs too
     reductions = tuple(r for r in analysis.legality.is_reduction(loop) if r.place != "atomic")
+    reductions = tuple(r for r in reductions if not {(r.place, name) for name in r.names} <= known or not r.names)
     reductions = by_elements(analysis, reductions)
     if not are_known(analysis.form, loop, reductions) or not _are_named(ctx, loop, reductions):
         return None

@@ -179,3 +179,65 @@ def test_what_a_function_reads_at_the_turn_of_a_loop_is_wide_too() -> None:
     for name in ("x", "r"):
         assert f"const Half8 {name}_pack = *reinterpret_cast<const Half8*>(&{name}[start + i_done]);" in first.text
     assert "*reinterpret_cast<Half8*>(&s[start + i_done]) = s_pack;" in first.text
+
+
+TURNED = """name: turned
+axes: {B: int, H: int, D: int}
+tensors:
+  - {name: x, role: in, dtype: float32, shape: [B, H, D]}
+  - {name: y, role: out, dtype: float32, shape: [B, H, D]}
+tolerance: {rtol: 1e-5, atol: 1e-5, rival_error_factor: 4, because: products}
+check: [{B: 3, H: 4, D: 20}, {B: 2, H: 2, D: 66}]
+bench: {b: {B: 2048, H: 8, D: 64}}
+work: {}
+"""
+TURNS = """import numpy as np
+
+
+def inputs(case, rng):
+    return {"x": rng.standard_normal((case["B"], case["H"], case["D"]), dtype=np.float32)}
+
+
+def expected(inputs):
+    x = inputs["x"].astype(np.float64)
+    u, v = x[..., 0::2], x[..., 1::2]
+    i = np.arange(u.shape[-1]) * 2
+    return {"y": np.stack([u - v * i, u * i + v], -1).reshape(x.shape)}
+"""
+PAIRS = """// evo: task turned
+// evo: launch turn grid (B) block (H)
+extern "C" __global__ void turn(const float* x, float* y, int B, int H, int D) {
+    const float* from = x + (blockIdx.x * H + threadIdx.x) * D;
+    float* to = y + (blockIdx.x * H + threadIdx.x) * D;
+    for (int i = 0; i < D; i += 2) {
+        float u = from[i], v = from[i + 1];
+        to[i] = u - v * i;
+        to[i + 1] = u * i + v;
+    }
+}
+"""
+
+
+def test_pairs_that_a_turn_writes_whole_are_a_walk_too(bench: EvaluationSession, tmp_path: Path) -> None:
+    """By few threads as well; a turn that leaves something out, or writes more than a wide access, is none."""
+    task = written_task(tmp_path / "apart", TURNED, TURNS)
+    (child,) = built("row_lanes", PAIRS, task)
+    assert "grid (B, H) block (32)" in child.text
+    assert passes(bench, task, child)
+    assert built("row_lanes", changed(PAIRS, ("        to[i + 1] = u * i + v;\n", "")), task) == []
+    assert built("row_lanes", changed(PAIRS, ("u * i + v;\n", "u * i + to[i - 2];\n")), task) == []
+
+
+def test_pairs_that_are_written_over_stay_with_their_lane(bench: EvaluationSession, tmp_path: Path) -> None:
+    role = changed(
+        TURNED, ("x, role: in", "y, role: inout"), ("  - {name: y, role: out, dtype: float32, shape: [B, H, D]}\n", "")
+    )
+    task = written_task(tmp_path / "over", role, TURNS.replace('"x"', '"y"'))
+    over = changed(
+        PAIRS,
+        ("const float* x, ", ""),
+        ("    const float* from = x + (blockIdx.x * H + threadIdx.x) * D;\n", ""),
+        ("from[i], v = from[", "to[i], v = to["),
+    )
+    (child,) = built("row_lanes", over, task)
+    assert passes(bench, task, child)

@@ -39,7 +39,7 @@ _LONG = 256  # turns, from which on a block may share them
 _FEW = 4  # turns of a loop that is not shared out; of a lane of a warp, with fewer of which a group is enough
 _GROUPS = (8, 4)  # lanes, where rows are short
 _TURN = Symbol("turn", "loop")
-_RECORD = 128  # bytes of what a lane reads whole in one turn
+_RECORD, _WHOLE = 128, 16  # bytes of what a lane reads, or writes, whole in one turn
 
 
 def found_rows(
@@ -195,9 +195,10 @@ def _walks(analysis: LaunchAnalysis, loop: Loop, inside: list[Access], is_alone:
             return False
         ways |= {way > 0} if way else set()
         apart = abs(way)
-        if apart > access.memory.element_bytes and not _is_record(analysis, loop, access, inside):
+        is_record = apart > access.memory.element_bytes and _is_record(analysis, loop, access, inside)
+        if apart > access.memory.element_bytes and not is_record:
             return False
-        if apart not in (access.memory.element_bytes, 0) and access.is_write:
+        if apart not in (access.memory.element_bytes, 0) and access.is_write and not is_record:
             return False
         far += _is_far(analysis, loop, access)
     return len(ways) == 1 and (far > 0 or is_alone)
@@ -244,11 +245,13 @@ def _apart(analysis: LaunchAnalysis, loop: Loop, access: Access) -> Fraction | N
 
 
 def _is_record(analysis: LaunchAnalysis, loop: Loop, access: Access, inside: list[Access]) -> bool:
-    """Whether a turn reads the whole of a short record, each byte, and the next turn the one behind it."""
+    """Whether a turn reads the whole of a short record, or writes that of a shorter one, each byte, and the next turn
+    the one behind it."""
     here = _by_turns(analysis, loop, access)
     length = here.coefficient(_TURN)
-    beside = [each for each in inside if each.array == access.array]
-    if length is None or length.value not in range(1, _RECORD + 1) or any(each.is_write for each in beside):
+    beside = [each for each in inside if each.array == access.array and each.is_write == access.is_write]
+    longest = _WHOLE if access.is_write else _RECORD
+    if length is None or length.value not in range(1, longest + 1) or access.mode == "atomic":
         return False
     touched: set[int] = set()
     for each in beside:

@@ -47,9 +47,8 @@ def row_place(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, *,
         return None
     if sizes.threads == 1:
         return _of_blocks(ctx, analysis, function)
-    if sizes.threads % WARP:
-        return None
-    if sizes.block[1:] == (1, 1):
+    is_whole = sizes.threads % WARP == 0
+    if sizes.block[1:] == (1, 1) and is_whole:
         others = "".join(axis for axis, size in zip(_AXES[1:], sizes.grid[1:], strict=True) if size > 1)
         index = index_of(ctx, analysis, function, _placed(others))
         if index is not None:

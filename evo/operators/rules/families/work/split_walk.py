@@ -179,23 +179,14 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, walk: _Walk, value: int) 
         raise NotPrinted("a number that no workspace holds")
     splits, second = fresh(ctx, "SPLITS"), fresh(ctx, f"{function.name.removesuffix('_combine')}_combine")
     parts = {name: parts_name(ctx, name) for name in kinds}
-    each, thread, part = fresh(ctx, "threads"), fresh(ctx, "thread"), fresh(ctx, "part")
+    each, thread = fresh(ctx, "threads"), fresh(ctx, "thread")
     indent = indent_of(source, loop.span.start)
     placed = _numbered(analysis, each, thread)
     stores = [f"{parts[name]}[(long long)blockIdx.z * {each} + {thread}] = {name};" for name in names]
     for name in walk.arrays:
         stores += _of_elements(ctx, walk, name, "{1} = {0};", (parts[name], "(long long)blockIdx.z", each, thread))
     ends = "".join(f"\n{indent}{line}" for line in (*placed, *stores))
-    lines = [*placed]
-    for found in walk.shared.reductions:
-        head = f"for (int {part} = 0; {part} < {splits}; ++{part})"
-        made = combined(ctx, found, head, lambda name: f"{parts[name]}[(long long){part} * {each} + {thread}]")
-        if made is None:
-            raise NotPrinted(f"a reduction by {found.kind}")
-        lines += made
-    for name in walk.arrays:
-        added = _of_elements(ctx, walk, name, "{0} += {1};", (parts[name], f"(long long){part}", each, thread))
-        lines += [f"for (int {part} = 0; {part} < {splits}; ++{part}) {{", *(f"    {line}" for line in added), "}"]
+    lines = [*placed, *_put_together(ctx, walk, parts, splits, (each, thread))]
     taken = [Edit(loop.span, f"\n{indent}".join(lines))]
     grid = [*(bracketed(axis.text) for axis in launch.grid), "1"][:2]
     shape = ", ".join([*grid, *(bracketed(axis.text) for axis in reversed(launch.block[:2]))])
@@ -205,8 +196,9 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, walk: _Walk, value: int) 
     one = relaunched(ctx, launch, grid=f"{grid_text}, {splits}", arguments=arguments)
     two = relaunched(ctx, replace(launch, kernel=second), arguments=arguments)
     line = line_span(ctx, launch.line)
+    sizes = {own: "".join(f"{word}, " for _, word in walk.arrays.get(name, ())) for name, own in parts.items()}
     scratch = "".join(
-        f"// evo: scratch {own} {OF_C_TYPE[kinds[name]]} [{', '.join([splits, *(words for _, words in walk.arrays.get(name, ())), shape])}] init=poison\n"
+        f"// evo: scratch {own} {OF_C_TYPE[kinds[name]]} [{splits}, {sizes[own]}{shape}] init=poison\n"
         for name, own in parts.items()
     )
     at = Span(pointers[-1].span.end, pointers[-1].span.end)
@@ -222,6 +214,23 @@ def _edits(ctx: RuleContext, analysis: LaunchAnalysis, walk: _Walk, value: int) 
         *without_unused(ctx, function, function.body, _shared_out(ctx, walk, splits, f"{ends}\n")),
         Edit(Span(function.span.end, function.span.end), _second(ctx, function, second, at, given, taken)),
     ]
+
+
+def _put_together(
+    ctx: RuleContext, walk: _Walk, parts: Mapping[str, str], splits: str, place: tuple[str, str]
+) -> list[str]:
+    """The lines that take the walk's place in the second kernel. place: as of `_of_elements`. Raises NotPrinted."""
+    (each, thread), part = place, fresh(ctx, "part")
+    head, lines = f"for (int {part} = 0; {part} < {splits}; ++{part})", list[str]()
+    for found in walk.shared.reductions:
+        made = combined(ctx, found, head, lambda name: f"{parts[name]}[(long long){part} * {each} + {thread}]")
+        if made is None:
+            raise NotPrinted(f"a reduction by {found.kind}")
+        lines += made
+    for name in walk.arrays:
+        added = _of_elements(ctx, walk, name, "{0} += {1};", (parts[name], f"(long long){part}", each, thread))
+        lines += [f"{head} {{", *(f"    {line}" for line in added), "}"]
+    return lines
 
 
 def _of_elements(ctx: RuleContext, walk: _Walk, name: str, does: str, place: tuple[str, str, str, str]) -> list[str]:

@@ -185,9 +185,16 @@ def stay_with_their_lane(analysis: LaunchAnalysis, shared: Sequence[SharedLoop])
             if len(ours) == 1:
                 places[access.offset.substitute({ours[0].symbol: turn + ours[0].start})] = ours[0]
         outside = [access for access in analysis.form.of(array) if loops.keys().isdisjoint(access.loops)]
-        if len(places) != 1 or any(len(loops.keys() & {*a.loops}) > 1 for a in analysis.form.of(array)):
+        if any(len(loops.keys() & {*a.loops}) > 1 for a in analysis.form.of(array)) or not places:
             return False
-        ((place, loop),) = places.items()
+        (place, loop), *others = places.items()
+        length = place.coefficient(THREAD[2])  # to the next value of the loop's variable
+        apart = [abs(number) if (number := (other - place).value) is not None else None for other, _ in others]
+        if any(each is not loop for _, each in others):
+            return False
+        apart_at_least = (length.value or 0) * (loop.step.value or 0) if length is not None else 0
+        if any(not number or number >= apart_at_least for number in apart):
+            return False
         # An element in front of the first that the loop touches is written by nobody.
         before = place.substitute({THREAD[2]: Term.number(-1)}) if loop.step.value == 1 else None
         if any(access.is_write or access.offset != before for access in outside):

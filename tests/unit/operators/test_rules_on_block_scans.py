@@ -324,3 +324,34 @@ def test_what_is_no_running_maximum_stays(tmp_path: Path, change: tuple[str, str
 @pytest.mark.parametrize("body", [ROWS, POINTERS, IN_A_VARIABLE])
 def test_a_block_keeps_its_size_where_each_thread_stores_what_those_before_it_come_to(body: str) -> None:
     assert built("block_size", changed(HEAD + body, ("grid (R)", "grid (ceil_div(R * 256, 256))")), TASK) == []
+
+
+BUTTERFLIES = """    __shared__ float s[256];
+    for (int i = threadIdx.x; i < 256; i += blockDim.x) s[i] = x[blockIdx.x * 256 + i];
+    int t = threadIdx.x;
+    for (int d = 128; d > 0; d >>= 1) {
+        int at = 2 * t - (t & (d - 1));
+        __syncthreads();
+        float a = s[at], b = s[at + d];
+        s[at] = a + b;
+        s[at + d] = a - b;
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < 256; i += blockDim.x) y[blockIdx.x * 256 + i] = s[i];
+}
+"""
+
+
+def test_a_block_keeps_its_size_where_each_thread_has_a_pair_of_what_all_fill_in_turns() -> None:
+    """Of a Walsh transform: half as many threads would leave half of the pairs as they are."""
+    text = changed(HEAD + BUTTERFLIES, ("block (256)", "block (128)"))
+    assert built("block_size", text, TASK) == []
+    shared_out = changed(
+        text,
+        ("    int t = threadIdx.x;\n", ""),
+        ("        int at", "        for (int t = threadIdx.x; t < 128; t += blockDim.x) {\n        int at"),
+        ("= a - b;\n", "= a - b;\n        }\n"),
+        ("        __syncthreads();\n        float", "        float"),
+        ("d >>= 1) {\n", "d >>= 1) {\n        __syncthreads();\n"),
+    )
+    assert built("block_size", shared_out, TASK)

@@ -119,9 +119,14 @@ def _is_laid_out(ctx: RuleContext, function: Function, threads: int, *, follows:
         shared = [a for a in form.accesses if a.array is not None and a.array.space == "shared"]
         writes = [a for a in shared if a.mode == "write"]
         met = {a.array for a in writes if any(read in shared for read in accesses_in(form, a.value))}
+        strided = {loop.symbol for loop in form.loops.values() if (loop.step.value or 1) % threads == 0}
+        whole = {a.array for a in shared if strided & {*a.loops}}
         for access in form.accesses:
-            is_by_thread = access.is_write and access.is_global and THREAD[0] in access.offset.symbols()
-            is_whole = any((form.loops[loop].step.value or 1) % threads == 0 for loop in access.loops)
+            is_by_thread = access.is_write and THREAD[0] in access.offset.symbols()
+            is_whole = bool(strided & {*access.loops})
+            if is_by_thread and not is_whole and access.array in whole & met:
+                return True  # threads have an element each of what they fill in turns of all of them
+            is_by_thread &= access.is_global
             from_others = any(read.array in met or read.array is None for read in accesses_in(form, access.value))
             if is_by_thread and not is_whole and (not follows or (from_others and shared)):
                 return True

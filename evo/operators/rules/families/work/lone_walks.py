@@ -8,8 +8,7 @@ from evo.analysis.access import Access, Branch, LaunchAnalysis, Loop, Nest, Symb
 from evo.analysis.access.arrivals import all_arrive, lone_branches
 from evo.cuda.source import Edit, Function, Span, Statement
 from evo.operators.rules.families.work.columns import TURNS, turns_of
-from evo.operators.rules.families.work.row_lanes import shared_out
-from evo.operators.rules.families.work.row_places import RowPlace
+from evo.operators.rules.families.work.row_places import RowPlace, shared_out
 from evo.operators.rules.families.work.walks import are_known, shared_loop, stored_if
 from evo.operators.rules.lifting import NotPrinted
 from evo.operators.rules.rewriting import merged

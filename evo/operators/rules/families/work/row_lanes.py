@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
 
 from evo.analysis.access import THREAD, Access, Form, LaunchAnalysis, Loop, Node, Symbol, Term
 from evo.analysis.access.numeric import number_of
 from evo.cuda.source import Edit, Function, Span
-from evo.operators.rules.families.work.row_places import WARP, RowPlace, block_place, row_place
+from evo.operators.rules.families.work.row_places import WARP, RowPlace, block_place, row_place, shared_out
 from evo.operators.rules.families.work.scanning import scanned_row
+from evo.operators.rules.families.work.tile_rows import found_tile_rows
 from evo.operators.rules.families.work.walks import (
     SharedLoop,
-    combined,
     going_on,
     is_called_by,
     is_met_in,
     nests,
-    parts_name,
     shared_of,
     stay_with_their_lane,
-    stepped,
     stored_if,
-    type_of,
 )
 from evo.operators.rules.index_text import with_turns
-from evo.operators.rules.lifting import NotPrinted
-from evo.operators.rules.rewriting import fresh, indent_of, merged
+from evo.operators.rules.rewriting import fresh, merged
 from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thin_view import behind_thin_blocks
@@ -46,6 +42,8 @@ def found_rows(
     ctx: RuleContext, analysis: LaunchAnalysis, function: Function, *, is_block: bool, is_scan: bool = False
 ) -> Iterator[Application]:
     """The kernels whose rows a warp or a block can share; is_scan: those that store on the way what a row comes to."""
+    if not is_block and not is_scan:
+        yield from found_tile_rows(ctx, analysis, function)
     ways: list[tuple[Placed, str, int | str]] = [(block_place, "threads of a block", "block")]
     if not is_block:
         ways = [(row_place, "lanes of a warp", WARP)]
@@ -274,55 +272,6 @@ def _is_record(analysis: LaunchAnalysis, loop: Loop, access: Access, inside: lis
 def _first_turn(analysis: LaunchAnalysis, loop: Loop, access: Access) -> dict[Symbol, Term]:
     inner = access.loops[access.loops.index(loop.symbol) + 1 :]
     return {symbol: analysis.form.loops[symbol].start for symbol in inner}
-
-
-def shared_out(
-    ctx: RuleContext, shared: SharedLoop, lane: str, place: RowPlace, *, is_again: bool, taken: Collection[str] = ()
-) -> list[Edit] | None:
-    """The loop in steps of all lanes, and what they combine behind it; taken: names of others. Raises NotPrinted."""
-    loop, lanes, mask = shared.loop, place.lanes, place.mask
-    is_block = not lanes.isdigit()
-    edits = stepped(ctx, shared, lane, lanes, apart=loop.step.value or 1)
-    if edits is None:
-        return None
-    indent = indent_of(ctx.source, shared.span.start)
-    step = fresh(ctx, "step")
-    head = f"for (int {step} = {(WARP if is_block else int(lanes)) // 2}; {step} > 0; {step} /= 2)"
-    lines: list[str] = []
-    for found in shared.reductions:
-        for name in found.names:
-            if "." in name:
-                type_of(ctx, loop, name)  # a field that this function holds, or no shuffle gets it
-        made = combined(ctx, found, head, lambda name: f"__shfl_xor_sync({mask}, {name}, {step})")
-        if made is None:
-            return None
-        lines += made
-    if is_block and lines:
-        lines += _of_warps(ctx, shared, lane, lanes, is_again=is_again, taken=taken)
-    if lines:
-        text = "\n".join(f"{indent}{line}" for line in lines)
-        edits.append(Edit(Span(shared.span.end, shared.span.end), f"\n{text}"))
-    return edits
-
-
-def _of_warps(
-    ctx: RuleContext, shared: SharedLoop, lane: str, lanes: str, *, is_again: bool, taken: Collection[str]
-) -> list[str]:
-    """Lines by which all threads combine what the warps of a block have. Raises NotPrinted."""
-    names = [name for found in shared.reductions for name in found.names]
-    parts, warp = {name: parts_name(ctx, name, taken) for name in names}, fresh(ctx, "warp")
-    lines = [f"__shared__ {type_of(ctx, shared.loop, name)} {own}[{lanes} / {WARP}];" for name, own in parts.items()]
-    lines.append(f"if ({lane} % {WARP} == 0) {{")
-    lines += [f"    {own}[{lane} / {WARP}] = {name};" for name, own in parts.items()]
-    lines += ["}", "__syncthreads();"]
-    lines += [f"{name} = {own}[0];" for name, own in parts.items()]
-    for found in shared.reductions:
-        head = f"for (int {warp} = 1; {warp} < {lanes} / {WARP}; ++{warp})"
-        made = combined(ctx, found, head, lambda name: f"{parts[name]}[{warp}]")
-        if made is None:
-            raise NotPrinted(f"a reduction by {found.kind}")
-        lines += made
-    return [*lines, "__syncthreads();"] if is_again else lines
 
 
 RULES = (

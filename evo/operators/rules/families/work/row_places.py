@@ -1,15 +1,18 @@
-"""How each index of a kernel gets a warp or a block instead of a thread: edits of the index and of the launch line."""
+"""How each index of a kernel gets a warp or a block instead of a thread: edits of the index and of the launch line, and
+of the loops that its lanes share."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from evo.analysis.access import BLOCK, THREAD, LaunchAnalysis, Term
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.directives import ceil_divs, grid_part_of, new_knob, relaunched
-from evo.operators.rules.families.work.walks import index_of
-from evo.operators.rules.rewriting import fresh, rewritten, same
+from evo.operators.rules.families.work.walks import SharedLoop, combined, index_of, parts_name, stepped, type_of
+from evo.operators.rules.lifting import NotPrinted
+from evo.operators.rules.rewriting import fresh, indent_of, rewritten, same
 from evo.operators.rules.rule_context import RuleContext
 from evo.spec.comments import without_comments
 
@@ -175,4 +178,53 @@ def _launch(ctx: RuleContext, analysis: LaunchAnalysis, lanes: int) -> list[Edit
     return [relaunched(ctx, launch, grid=f"({launch.grid[0].text}) * {lanes}{rest}")]
 
 
-__all__ = ["WARP", "RowPlace", "block_place", "row_place"]
+def shared_out(
+    ctx: RuleContext, shared: SharedLoop, lane: str, place: RowPlace, *, is_again: bool, taken: Collection[str] = ()
+) -> list[Edit] | None:
+    """The loop in steps of all lanes, and what they combine behind it; taken: names of others. Raises NotPrinted."""
+    loop, lanes, mask = shared.loop, place.lanes, place.mask
+    is_block = not lanes.isdigit()
+    edits = stepped(ctx, shared, lane, lanes, apart=loop.step.value or 1)
+    if edits is None:
+        return None
+    indent = indent_of(ctx.source, shared.span.start)
+    step = fresh(ctx, "step")
+    head = f"for (int {step} = {(WARP if is_block else int(lanes)) // 2}; {step} > 0; {step} /= 2)"
+    lines: list[str] = []
+    for found in shared.reductions:
+        for name in found.names:
+            if "." in name:
+                type_of(ctx, loop, name)  # a field that this function holds, or no shuffle gets it
+        made = combined(ctx, found, head, lambda name: f"__shfl_xor_sync({mask}, {name}, {step})")
+        if made is None:
+            return None
+        lines += made
+    if is_block and lines:
+        lines += _across_warps(ctx, shared, lane, lanes, is_again=is_again, taken=taken)
+    if lines:
+        text = "\n".join(f"{indent}{line}" for line in lines)
+        edits.append(Edit(Span(shared.span.end, shared.span.end), f"\n{text}"))
+    return edits
+
+
+def _across_warps(
+    ctx: RuleContext, shared: SharedLoop, lane: str, lanes: str, *, is_again: bool, taken: Collection[str]
+) -> list[str]:
+    """Lines by which all threads combine what the warps of a block have. Raises NotPrinted."""
+    names = [name for found in shared.reductions for name in found.names]
+    parts, warp = {name: parts_name(ctx, name, taken) for name in names}, fresh(ctx, "warp")
+    lines = [f"__shared__ {type_of(ctx, shared.loop, name)} {own}[{lanes} / {WARP}];" for name, own in parts.items()]
+    lines.append(f"if ({lane} % {WARP} == 0) {{")
+    lines += [f"    {own}[{lane} / {WARP}] = {name};" for name, own in parts.items()]
+    lines += ["}", "__syncthreads();"]
+    lines += [f"{name} = {own}[0];" for name, own in parts.items()]
+    for found in shared.reductions:
+        head = f"for (int {warp} = 1; {warp} < {lanes} / {WARP}; ++{warp})"
+        made = combined(ctx, found, head, lambda name: f"{parts[name]}[{warp}]")
+        if made is None:
+            raise NotPrinted(f"a reduction by {found.kind}")
+        lines += made
+    return [*lines, "__syncthreads();"] if is_again else lines
+
+
+__all__ = ["WARP", "RowPlace", "block_place", "row_place", "shared_out"]

@@ -277,8 +277,9 @@ def _first_turn(analysis: LaunchAnalysis, loop: Loop, access: Access) -> dict[Sy
 RULES = (
     Rule(
         name="row_lanes",
-        sentence="Gives each index a warp instead of a thread where a thread walks along memory alone: lanes take"
-        " neighbouring elements, and shuffles combine their sums, maxima and best ones.",
+        sentence="Gives each index a warp instead of a thread where a thread walks along memory alone, or a few lanes"
+        " where it walks tiles in shared memory: they take neighbouring elements, and shuffles combine their sums,"
+        " maxima and best ones.",
         find=behind_thin_blocks(by_launch(partial(found_rows, is_block=False))),
         reason="threads that each walk a row of their own read addresses a row apart: one sector per element",
         expected="each fetched sector is used whole, and 32 times as many threads keep the memory busy",

@@ -91,7 +91,7 @@ def _dealt_out(ctx: RuleContext, analysis: LaunchAnalysis, nodes: tuple[Node, ..
         is_own = any(a.array is not None and a.array.space == "local" for a in ours)  # in registers, of each lane
         meets = any(loop.symbol in barrier.context for barrier in form.barriers)
         is_counted = (loop.step.value or 0) >= 1 and loop.until is None and loop.values is None and not loop.calls
-        is_long = (analysis.turns(loop) or 0) >= lanes and (loop.blocked is None or loop.is_given)
+        is_long = (analysis.turns(loop) or lanes) >= lanes and (loop.blocked is None or loop.is_given)
         may = is_counted and is_long and not meets and not is_own
         shared = shared_of(ctx, analysis, loop) if may else None
         if shared is not None and not shared.is_scan:

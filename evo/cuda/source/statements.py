@@ -113,6 +113,8 @@ def _declare(node: Node) -> Statement | None:
         declarator = inner
     name = declarator_name(declarator)
     dims: list[Span] = []
+    while declarator.type == "pointer_declarator" and (inner := declarator.child("declarator")) is not None:
+        declarator = inner  # an array of pointers is one
     while declarator.type == "array_declarator":
         size, inner = declarator.child("size"), declarator.child("declarator")
         if size is None or inner is None:

@@ -230,14 +230,15 @@ class _Repeater:
                 return True
             if inner.kind == "assign" and inner.target is not None:
                 base = inner.name or _base(self.source, inner.target)
-                if base not in self.locals or self._is_pointer(base):
+                if base not in self.locals or self._is_pointed_at(base, inner.target):
                     return True
         return False
 
-    def _is_pointer(self, name: str) -> bool:
-        function = self.index.function
-        declared = [s for s in self.source.inside(function) if s.kind == "declare"]
-        return any(s.name == name and "*" in s.type for s in declared)
+    def _is_pointed_at(self, name: str, target: Span) -> bool:
+        """Whether a pointer of that name, or one of an array of them, leads to the target."""
+        depths = [len(each.indices) for each in self.source.subscripts(target) if each.span == target]
+        declared = [s for s in self.source.inside(self.index.function) if s.kind == "declare" and s.name == name]
+        return any("*" in s.type and not (s.dims and depths == [len(s.dims)]) for s in declared)
 
     def _renamed(self, span: Span) -> str:
         names = {name: f"{name}[{self.counter}]" for name in self.varying}

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rule_children import BY_NAME
+from rule_children import BY_NAME, changed, passes
 from tiny import evo
 
 from evo.cuda.source import parse
+from evo.evaluate.session import EvaluationSession
 from evo.operators.rules.operator import integers_of
 from evo.spec.task import Task, load_task
 from evo.spec.variant import Variant, parse_variant, read_variant
@@ -46,6 +47,24 @@ def test_outputs_are_gathered_after_wide_loads_and_known_sizes(chain: list[str],
     both = after(child, "coarsen", f"2 outputs per thread along {'col' if index == 'row' else 'row'}")
     assert "ROW_REPEAT" in both.text
     assert "COL_REPEAT" in both.text
+
+
+def test_outputs_of_two_axes_have_a_pointer_each(bench: EvaluationSession) -> None:
+    """Which of them an output reads through is its own; only what they point at is stored for outputs that exist."""
+    pointed = changed(
+        SCALAR.text,
+        ("    float sum = 0.0f;", "    const __half* left = a + (long long)row * k;\n    float sum = 0.0f;"),
+        ("a[(long long)row * k + i]", "left[i]"),
+        ("    c[(long long)row * n + col] =", "    __half* to = c + (long long)row * n + col;\n    to[0] ="),
+    )
+    both = after(
+        after(parse_variant(pointed), "coarsen", "4 outputs per thread along row"),
+        "coarsen",
+        "2 outputs per thread along col",
+    )
+    assert "left[r_2]" not in both.text  # of a row alone
+    assert "__half* to[COL_REPEAT][ROW_REPEAT];" in both.text
+    assert passes(bench, MATMUL, both)
 
 
 def test_all_outputs_of_a_thread_take_the_wide_loop_or_none() -> None:

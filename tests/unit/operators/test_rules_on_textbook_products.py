@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 from long_cases import long
 from rule_children import DATA, built, changed, passes
@@ -229,3 +232,21 @@ def test_a_sum_under_a_guard_that_its_store_is_under_too_is_a_product(bench: Eva
     child, *_ = built("tile_product", changed(TWICE, ("if (row < M && col < N) C[", store)), TASK)
     assert passes(bench, TASK, child)
     assert not built("tile_product", changed(TWICE, ("{\n        for", "if (row > col) {\n        for")), TASK)
+
+
+FEW = {"16, N: 512": "16x64x16", "512, N: 12": "64x16x16", "12, N: 16": "16x16x16"}
+
+
+@pytest.mark.parametrize("size", [next(iter(FEW)), *map(long, list(FEW)[1:])])
+def test_few_rows_or_columns_have_tiles_of_their_own(bench: EvaluationSession, size: str, tmp_path: Path) -> None:
+    """They come first, and are right where there are more."""
+    few = shutil.copytree(TASK.folder, tmp_path / TASK.name)
+    text = changed((few / "task.yaml").read_text(encoding="utf-8"), ("M: 1024, N: 1024", f"M: {size}"))
+    (few / "task.yaml").write_text(text, encoding="utf-8")
+    task = read_task(few)
+    for rule in ("tile_product", "tile_stream"):
+        first, *_ = built(rule, ONE_EACH, task)
+        rows, columns, _ = FEW[size].split("x")
+        assert f"#define BM {rows}\n#define BN {columns}\n" in first.text
+        assert passes(bench, task, first)
+    assert not any("BM 16" in child.text or "BN 16" in child.text for child in built("tile_product", ONE_EACH, TASK))

@@ -14,10 +14,13 @@ from evo.operators.rules.directives import relaunched, require, shape_knobs, wit
 from evo.operators.rules.families.tile.computed_factors import ComputedFactors, numbered
 from evo.operators.rules.families.tile.masked_results import Mask, is_once_each, mask_of
 from evo.operators.rules.families.tile.product_layout import (
+    FEW,
     Factor,
     ProductLayout,
     Shaped,
+    blocks_of,
     layout_of,
+    suited,
     swapped,
     tensors_of,
 )
@@ -97,7 +100,9 @@ def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Ite
     found = product_of(ctx, analysis, function, combine=("sum", "max", "min"), of_several=True)
     if found is None:
         return
-    for rank, shape in enumerate(sorted(_SHAPES, key=lambda each: -min(blocks_of(found, each), analysis.chip.sms))):
+    case, sms = analysis.case.axes, analysis.chip.sms
+    shapes = sorted((*_SHAPES, *FEW), key=lambda each: -min(blocks_of(found.output, case, each), sms))
+    for rank, shape in enumerate(suited(found.layout, case, shapes)):
         block, thread = "x".join(map(str, shape[:3])), "x".join(map(str, shape[3:]))
         yield Application(
             edits=tuple(_edits(found, shape)),
@@ -106,12 +111,6 @@ def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Ite
             rank=rank,
             is_schedule=True,
         )
-
-
-def blocks_of(found: Product, shape: tuple[int, ...]) -> int:
-    """How many blocks there are at the headline case, edges left aside."""
-    sizes = [dim.value(found.analysis.case.axes) for dim in found.output.shape]
-    return int(math.prod(sizes)) // (shape[0] * shape[1])
 
 
 def product_of(
@@ -273,6 +272,7 @@ def tiled_edits(found: Product, shape: tuple[int, ...], body: Callable[[Tiling],
     ctx, layout = found.ctx, found.layout
     say = printer_of(found, "$sum[$i][$j]")
     knobs = {word: fresh(ctx, word) for word in _DOMAINS}
+    domains = {word: tuple(sorted({size, *known})) for (word, known), size in zip(_DOMAINS.items(), shape, strict=True)}
     text = named(body(Tiling(say, layout, store_of(found, say))), taken(ctx, found.names), knobs)
     text = with_quotients(text, found.names)
     line = ctx.variant.launches[found.position]
@@ -281,7 +281,7 @@ def tiled_edits(found: Product, shape: tuple[int, ...], body: Callable[[Tiling],
         grid += f", {layout.planes}"
     threads = f"{knobs['BM']} // {knobs['TM']} * ({knobs['BN']} // {knobs['TN']})"
     edits = [relaunched(ctx, line, grid=grid, block=threads, shared="0"), Edit(found.function.body, text)]
-    edits += shape_knobs(ctx, knobs, _DOMAINS, shape)
+    edits += shape_knobs(ctx, knobs, domains, shape)
     edits += require(ctx, named(requires, (), knobs))
     return merged([*edits, *without_bounds(found.function)])
 

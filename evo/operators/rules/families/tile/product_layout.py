@@ -18,9 +18,13 @@ from evo.analysis.access.renaming import in_indices
 from evo.operators.rules.lifting import NotPrinted, Printer
 from evo.operators.rules.rewriting import bracketed
 from evo.operators.rules.rule_context import RuleContext
-from evo.spec.expr import Expression
+from evo.spec.expr import Expression, parse
 from evo.spec.task import Tensor
 from evo.spec.variant import Scratch
+
+# Tiles for products of few rows or columns: rows, columns and depth of a block, rows and columns of a thread.
+FEW = ((16, 16, 16, 2, 2), (16, 64, 16, 2, 4), (64, 16, 16, 4, 2))
+_FEW = 16
 
 Item = int | Term  # a dimension of the output, a summed index, or a number
 Shaped = Tensor | Scratch
@@ -62,6 +66,20 @@ class ProductLayout:
     at: tuple[str, ...]
     places: Mapping[Term, str]
     is_told: bool = False
+
+
+def suited(layout: ProductLayout, axes: Mapping[str, int], shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """The shapes of tiles without those of few rows or columns, which come first where a product has no more."""
+    few = [parse(words).value(axes) <= _FEW for words in (layout.rows, layout.columns)]
+    known = [shape for shape in shapes if all(side > _FEW or is_few for side, is_few in zip(shape, few, strict=False))]
+    return sorted(
+        known, key=lambda shape: sum(side > _FEW and is_few for side, is_few in zip(shape, few, strict=False))
+    )
+
+
+def blocks_of(output: Shaped, axes: Mapping[str, int], shape: tuple[int, ...]) -> int:
+    """How many blocks there are, edges left aside."""
+    return int(math.prod(dim.value(axes) for dim in output.shape)) // (shape[0] * shape[1])
 
 
 def tensors_of(ctx: RuleContext) -> dict[str, Shaped]:

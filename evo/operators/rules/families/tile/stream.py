@@ -10,21 +10,20 @@ from evo.cuda.source import Function
 from evo.operators.rules.families.tile.product import (
     Product,
     Tiling,
-    blocks_of,
     factors_of,
     product_of,
     skipped_tile,
     term_of,
     tiled_edits,
 )
-from evo.operators.rules.families.tile.product_layout import Factor
+from evo.operators.rules.families.tile.product_layout import FEW, Factor, blocks_of, suited
 from evo.operators.rules.families.tile.side_sums import declared_sides, side_steps
 from evo.operators.rules.rewriting import bracketed, indented
 from evo.operators.rules.rule import Application, Rule, by_launch
 from evo.operators.rules.rule_context import RuleContext
 
 # Tiles of a block (rows, columns, depth) and of a thread (rows, columns); the first that fills the chip comes first.
-_SHAPES = ((128, 64, 16, 8, 8), (64, 64, 16, 8, 4), (32, 64, 16, 4, 4), (32, 32, 16, 4, 2))
+_SHAPES = ((128, 64, 16, 8, 8), (64, 64, 16, 8, 4), (32, 64, 16, 4, 4), (32, 32, 16, 4, 2), *FEW)
 _ROOM = 48 * 1024  # bytes of shared memory that a kernel has without asking for more
 _CAPABILITY = 80  # of cp.async
 
@@ -49,7 +48,9 @@ def _find(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Ite
     if found is None or analysis.chip.capability < _CAPABILITY or not _are_floats(found):
         return
     requires = f"8 * (BM + BN + 8) * (BK + 4) <= {_ROOM} and BM // TM * (BN // TN) <= 1024"
-    for rank, shape in enumerate(sorted(_SHAPES, key=lambda each: blocks_of(found, each) < analysis.chip.sms)):
+    case, sms = analysis.case.axes, analysis.chip.sms
+    shapes = sorted(_SHAPES, key=lambda each: blocks_of(found.output, case, each) < sms)
+    for rank, shape in enumerate(suited(found.layout, case, shapes)):
         block, thread = "x".join(map(str, shape[:3])), "x".join(map(str, shape[3:]))
         yield Application(
             edits=tuple(tiled_edits(found, shape, partial(_body, found), requires=requires)),

@@ -146,7 +146,7 @@ PLANS = (
     ),
     RulePlan(
         name="passes_in_registers",
-        sentence="Compiles sizes in, keeps in registers what each thread reads in several passes, stages what all read.",
+        sentence="Compiles sizes in, keeps in registers what a thread reads in several passes, stages what all read.",
         steps=(("compile_in",), ("keep_turns",), ("tile_halo", "wide_access"), ("coarsen", "wide_access")),
         reason="only a number of turns that the compiler knows lets elements be in registers",
         expected="one read of each element instead of one per pass",

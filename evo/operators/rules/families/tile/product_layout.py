@@ -23,7 +23,7 @@ from evo.spec.task import Tensor
 from evo.spec.variant import Scratch
 
 # Tiles for products of few rows or columns: rows, columns and depth of a block, rows and columns of a thread.
-FEW = ((16, 16, 16, 2, 2), (16, 64, 16, 2, 4), (64, 16, 16, 4, 2))
+FEW = ((16, 16, 16, 4, 2), (16, 64, 16, 2, 4), (64, 16, 16, 4, 2))
 _FEW = 16
 
 Item = int | Term  # a dimension of the output, a summed index, or a number

@@ -15,7 +15,7 @@ from evo.sim.timing_parameters import FITTED
 from evo.spec.chips import Chip, chip
 
 _KNOWN = {field.name for field in fields(LaunchWork)}
-EARLIER = ("sim-2", "sim-3", "sim-4", "sim-5", "sim-6", "sim-7", "sim-8", "sim-9")
+EARLIER = ("sim-2", "sim-3", "sim-4", "sim-5", "sim-6", "sim-7", "sim-8", "sim-9", "sim-10")
 FILE = Path(__file__).resolve().parents[1] / "data" / "clock_h200.jsonl.xz"
 SECOND = FILE.with_name("clock_h200_second.jsonl.xz")  # of the kernels in `second/`
 THIRD = FILE.with_name("clock_h200_causes.jsonl.xz")  # of those in `causes.py`

@@ -77,6 +77,20 @@ def _loops(run: Run) -> bool:
     return end.opcode == "BRA" and end.target == run.code[0].address
 
 
+def _skipping(runs: Sequence[Run]) -> list[list[int]]:
+    """Of each run, those further up that call it, or branch to it over what stands between and out of no loop."""
+    at = {run.code[0].address: number for number, run in enumerate(runs)}
+    ends = [run.code[-1] for run in runs]
+    targets = [at.get(end.target, -1) if end.target is not None else -1 for end in ends]
+    loops = [(head, tail) for tail, head in enumerate(targets) if 0 <= head <= tail and ends[tail].opcode == "BRA"]
+    found: list[list[int]] = [[] for _ in runs]
+    for number, target in enumerate(targets):
+        leaves = ends[number].opcode == "BRA" and any(head <= number <= tail < target for head, tail in loops)
+        if target > number and not leaves:
+            found[target].append(number)
+    return found
+
+
 class _Counting:
     """The executions of all runs, from first to last."""
 
@@ -89,6 +103,7 @@ class _Counting:
                 self.where.setdefault(line, []).append(number)
         self.lines = [frozenset(ins.line for ins in run.code if ins.line in executed.all) for run in runs]
         self.sharing: set[int] = set()  # copies that a loop's executions were shared among
+        self.skipping = _skipping(runs)
         self.having: dict[int, set[int]] = {}  # by PTX line, the runs with any of its instructions
         for number, having in enumerate(self.lines):
             for line in having:
@@ -118,6 +133,8 @@ class _Counting:
         for number, run in enumerate(self.runs):
             if run.code[0].helper or self._is_slow_path(number):
                 continue
+            # What stands before it may be the other arm of a condition.
+            outside = max([outside, *(self.runs[other].times for other in self.skipping[number])])
             if _loops(run):
                 run.times = self._loop(number, outside)
             elif (told := self._told(number, outside)) is not None:

@@ -1,4 +1,4 @@
-"""Modelled latency from counters: a sum of bounds, never a measurement. Version `sim-10`.
+"""Modelled latency from counters: a sum of bounds, never a measurement. Version `sim-11`.
 
 The bounds of a launch (the pipes of an SM, the chain of waits of its warps, L2, DRAM, atomics, the rate at which blocks
 start) are computed apart and combined by a p-norm, because they overlap. Rates are the chip row's. What no row states
@@ -20,7 +20,7 @@ from evo.spec.metrics import SECTOR_BYTES, pipe_clocks
 
 __all__ = ["MODEL_VERSION", "LaunchCounts", "calibration_of", "estimate", "limiter_of", "modelled_us", "occupancy"]
 
-MODEL_VERSION = "sim-10"
+MODEL_VERSION = "sim-11"
 _SCHEDULERS = 4
 _PIPE_NORM = 6.0  # pipes of one SM overlap nearly wholly
 # A warm launch in turns with others: `evo bench` rotates over so many sets of inputs and of outputs.

@@ -19,6 +19,7 @@ from evo.spec.machine_instruction import MachineInstruction
 _WORDS = struct.Struct("<QQ")
 _SYMBOL = struct.Struct("<IBBHQQ")  # of which the last three are section, value and size
 _TEXT = ".text."  # one section for each entry function and what it calls
+_ADDED = "$__internal_"  # slow paths of division and roots
 _LINES = ".nv_debug_line_sass"
 _FUNCTION = 2
 _INDIRECT = {0x949: "BRX"}  # not of the opcodes that the compile counts
@@ -62,7 +63,7 @@ def machine_code(cubin: bytes, arch: str) -> dict[str, tuple[MachineInstruction,
         if not section.name.startswith(_TEXT):
             continue
         name = section.name.removeprefix(_TEXT)
-        helpers = _helpers(sections, index, name)
+        helpers = _helpers(sections, index)
         found[name] = _decoded(section.data, known, rows.get(name, {}), helpers, wide=arch >= "sm_90")
     return found
 
@@ -105,7 +106,7 @@ def _offset(low: int, high: int, *, wide: bool) -> int:
     return value - (1 << 48) if value >> 47 else value
 
 
-def _helpers(sections: list[Section], index: int, kernel: str) -> list[tuple[int, int]]:
+def _helpers(sections: list[Section], index: int) -> list[tuple[int, int]]:
     """First and end address of the functions that ptxas added to a kernel: slow paths of division and roots."""
     table = next((s for s in sections if s.kind == SYMBOLS), None)
     names = next((s for s in sections if s.name == ".strtab"), None)
@@ -115,7 +116,7 @@ def _helpers(sections: list[Section], index: int, kernel: str) -> list[tuple[int
     for at, info, _, section, value, size in _SYMBOL.iter_unpack(table.data):
         if section == index and info & 0xF == _FUNCTION:
             name = names.data[at : names.data.index(b"\0", at)].decode("utf-8", "replace")
-            if name != kernel and value:
+            if name.startswith(_ADDED):  # a function of the text itself is named after its kernel
                 found.append((value, value + size))
     return found
 

@@ -17,13 +17,14 @@ SOURCE = """\
 extern "C" __global__ void first(float* o, const float* a, int n) {
     for (int i = threadIdx.x; i < n; i += 32) o[i] = a[i] / a[i + 1];
 }
+__device__ __noinline__ float root(float x) { return sqrtf(x); }
 extern "C" __global__ void second(float* o, const float* a, int n) {
     __shared__ float s[64];
     s[threadIdx.x] = a[threadIdx.x];
     __syncthreads();
     float x = 0;
     for (int i = 0; i < n; ++i) x += s[i] * x;
-    if (x > 3) o[threadIdx.x] = sqrtf(x);
+    if (x > 3) o[threadIdx.x] = root(x);
 }
 """
 ROW = re.compile(r"\s*/\*([0-9a-f]{4,})\*/\s+(@!?U?P\w+ )?\s*([A-Z]\w*)([^;]*);")
@@ -72,6 +73,8 @@ def test_it_is_the_disassemblers(arch: str, tmp_path: Path) -> None:
             if ins.opcode == "BRA":
                 assert ins.target == target
     assert any(ins.helper for ins in code["first"])  # the slow path of the division
+    own = next(ins.target for ins in code["second"] if ins.opcode == "CALL" and not ins.helper)
+    assert [ins.helper for ins in code["second"] if ins.address == own] == [False]  # the text's own function
     loads = [ins for ins in code["first"] if ins.opcode == "LDG"]
     assert all(0 <= ins.sets < 6 for ins in loads)
     assert machine_code(binary.cubin, "sm_120") == {}

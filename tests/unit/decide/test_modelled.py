@@ -193,7 +193,7 @@ def test_a_case_without_a_weight_is_recorded_and_may_not_lose() -> None:
 
 
 def of_version(us: float, limiter: str = "lsu") -> Estimate:
-    return replace(estimate(us, limiter), model_version="sim-10")
+    return replace(estimate(us, limiter), model_version="sim-11")
 
 
 def between(before: Estimate, after: Estimate, **more: Any) -> Decision:
@@ -236,11 +236,11 @@ def test_a_smaller_margin_asks_for_no_less_certainty() -> None:
 
 
 def test_the_probability_grows_with_the_gain_and_turns_with_its_direction() -> None:
-    chances = [probability_faster("sim-10", "lsu", gain) for gain in (1.0, 1.1, 1.5, 4.0)]
+    chances = [probability_faster("sim-11", "lsu", gain) for gain in (1.0, 1.1, 1.5, 4.0)]
     assert None not in chances
     assert chances == sorted(chances)  # type: ignore[type-var]
     assert chances[0] == pytest.approx(0.5)
-    back = probability_faster("sim-10", "lsu", 1 / 1.5)
+    back = probability_faster("sim-11", "lsu", 1 / 1.5)
     assert back is not None
     assert chances[2] is not None
     assert back == pytest.approx(1 - chances[2])

@@ -102,7 +102,7 @@ def test_what_binds_the_champion_decides_whether_to_go_on(
     terms_us: dict[str, float], binds: str, goes_on: bool
 ) -> None:
     limiter = max(terms_us, key=lambda term: terms_us[term])
-    row = CaseBench(name=TASK.headline, modelled_us=40.0, model_version="sim-10", limiter=limiter, terms_us=terms_us)
+    row = CaseBench(name=TASK.headline, modelled_us=40.0, model_version="sim-11", limiter=limiter, terms_us=terms_us)
     words = advice(TASK, bench(modelled=True), {TASK.headline: row}, since_kept=3)
     assert binds in words
     assert ("--resume" in words) == goes_on

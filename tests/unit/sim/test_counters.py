@@ -306,7 +306,7 @@ def test_estimate_names_its_limiter_and_scales_with_blocks() -> None:
             source, "k", [np.ones(size, F), np.ones(size, F)], grid=(grid,), block=(128,), options=("--use_fast_math",)
         )
         estimate = sim.estimate([part(result)], CHIPS["l4"])
-        assert estimate.model_version == "sim-10"
+        assert estimate.model_version == "sim-11"
         assert "H200" in estimate.calibration
         assert "not validated on l4" in estimate.calibration
         assert estimate.limiter in estimate.terms_us

@@ -116,6 +116,27 @@ def test_slow_paths_of_divisions_are_not_executed() -> None:
     assert found.issued["control"] == 2  # the branch and the end
 
 
+def arms(taken: int, other: int) -> dict[str, float]:
+    """What is issued of two arms of a condition without accesses: sums in lines 2 and 3, so often executed each."""
+    to_else = {"opcode": "BRA", "guarded": True, "target": 64, "line": 8}
+    over_it = {"opcode": "BRA", "target": 96, "line": 10}
+    code = [{}, to_else, {"line": 2}, over_it, {"line": 3}, {"line": 3, "opcode": "MUFU"}, {}, EXIT]
+    return work(*code, executed={1: 4, 8: 4, 2: taken, 10: taken, 3: other, 9: 4}).issued
+
+
+def test_an_arm_that_no_warp_takes_does_not_hold_back_the_arm_behind_it() -> None:
+    assert arms(4, 0).get("xu", 0) == 0
+    assert arms(1, 3) == {"fma": 8 + 1 + 3, "xu": 3, "control": 4 + 1 + 4}
+    assert arms(0, 4)["xu"] == 4
+
+
+def test_a_function_that_is_called_is_executed_as_often_as_its_lines_were() -> None:
+    call = {"opcode": "CALL", "target": 48, "line": 4}
+    function = [{"line": 6, "opcode": "MUFU"}, {"opcode": "RET", "line": 7}]
+    found = work({}, call, EXIT, *function, executed={1: 2, 4: 2, 6: 2, 7: 2, 9: 2})
+    assert found.issued["xu"] == 2
+
+
 STORE: dict[str, Any] = {"opcode": "STG", "line": 3}
 NEXT = STORE | {"line": 6}
 PART = StoreShape(sectors=16, fewest=4, passes=4, base="%rd1", offset=0)

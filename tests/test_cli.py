@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -356,6 +357,16 @@ def test_leaderboard_is_the_file(evolved: tuple[Path, Ran]) -> None:
     shown = evo("leaderboard", cwd=root)
     assert "modelled" in shown.out
     assert ran.lines[-1]["champion"] in shown.out
+
+
+def test_a_leaderboard_that_is_gone_is_written_again(evolved: tuple[Path, Ran], tmp_path: Path) -> None:
+    root = tmp_path / "copy"
+    shutil.copytree(evolved[0], root)
+    before = (root / "leaderboard.json").read_text()
+    (root / "leaderboard.json").unlink()
+    assert "evo leaderboard --rebuild" in evo("leaderboard", cwd=root).err
+    assert evo("leaderboard", "--rebuild", cwd=root).code == 0
+    assert (root / "leaderboard.json").read_text() == before
 
 
 def test_log_show_and_diff(evolved: tuple[Path, Ran]) -> None:

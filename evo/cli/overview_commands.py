@@ -108,7 +108,10 @@ def leaderboard(
         out_json((board if name is None else replace(board, entries=tuple(shown))).to_json())
         return 0
     if not shown:
-        say("no champions yet: `evo iterate` makes some")
+        lost = any(record.kept for record in load_records(root, name)) and not rebuild
+        say(
+            f"no champions {'in leaderboard.json, but records of some: `evo leaderboard --rebuild`' if lost else _NONE}"
+        )
     ordered = sorted(shown, key=lambda entry: entry.timing)
     for index, (timing, group) in enumerate(groupby(ordered, key=lambda entry: entry.timing)):
         if index:
@@ -117,6 +120,9 @@ def leaderboard(
         head += ["date", "change"]
         out_table(head, [_board_row(root, entry) for entry in group], flexible=10)
     return 0
+
+
+_NONE = "yet: `evo iterate` makes some"
 
 
 def _board_row(root: Path, entry: LeaderboardEntry) -> list[str]:

@@ -49,7 +49,8 @@ def _further(axes: Mapping[str, int]) -> dict[str, int]:
 def _divided(trial: DraftTrial, tensor: TensorDraft, sizes: Mapping[str, int]) -> bool:
     """Whether one extent is a quotient: the smallest that the original takes."""
     whole = list(tensor.dims or [])
-    for divisor in _divisors(trial.draft.code):
+    told = " ".join(argument for launch in trial.draft.launches for argument in launch.args)
+    for divisor in _divisors(f"{trial.draft.code} {told}"):
         for place, dim in reversed(list(enumerate(whole))):
             if not isinstance(dim, str) or sizes.get(dim, 0) % divisor:
                 continue
@@ -63,7 +64,7 @@ def _divided(trial: DraftTrial, tensor: TensorDraft, sizes: Mapping[str, int]) -
 
 
 def _divisors(code: str) -> Iterator[int]:
-    """What the device code divides by, the largest first."""
+    """What the device code, or what it is given, is divided by, the largest first."""
     found = set()
     for word, shift in _DIVISOR.findall(code):
         number = re.search(rf"\b{word}\s*=?\s*(\d+)\b", code) if word and not word.isdigit() else None

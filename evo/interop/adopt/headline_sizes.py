@@ -61,7 +61,7 @@ def growth_of_work(trial: DraftTrial, axes: dict[str, int], work: float) -> dict
             less = trial.work({**axes, axis: value // 2})
         except (SyntaxInvalid, TaskInvalid):  # no length that it takes
             continue
-        if less and math.isfinite(less):
+        if less and work and math.isfinite(less):
             found[axis] = min(_POWERS, max(0, round(math.log2(work / less))))
     return found
 

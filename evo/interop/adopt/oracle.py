@@ -26,7 +26,7 @@ from evo.spec.task import Case, Task, read_task
 
 _CHIP, _ARCH = "l4", "sm_89"
 BUDGET = 4_000_000_000  # warp instructions of a launch
-_TOKEN = re.compile(r"[A-Za-z_]\w*|(?:\d[\d']*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fF]?\b|\S|\s+")
+_TOKEN = re.compile(r"#[ \t]*+include\b[^\n]*|[A-Za-z_]\w*|(?:\d[\d']*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fF]?\b|\S|\s+")
 _NUMBER = re.compile(r"((?:\d[\d']*\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?)[fF]")
 _BITS = re.compile(
     r"__(?:float|int|uint|half)_as_|reinterpret_cast<\s*(?:const\s+)?(?:unsigned|int|uint)|\bunion\b|\bw?mma\b|\bmma_|\b(?:__)?asm(?:__)?\b"

@@ -9,17 +9,19 @@ numbers; other arrays become tensors.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.cuda.source.parser import Node, read
-from evo.cuda.source.types import declarator_name
+from evo.cuda.source.types import declarator_name, text_of
 from evo.interop.adopt.host_expressions import VECTORS, bare_type
 from evo.interop.adopt.host_records import HostRecords, RecordField, RecordType
 from evo.interop.adopt.parameters import Parameter, parameters_of
 from evo.interop.adopt.top_level_items import function_name
 
 Edit = tuple[int, int, str]
+_MOST_CALLS = 200
+_PLAIN = ("identifier", "number_literal", "subscript_expression", "field_expression", "call_expression")
 _STEPS = ("assignment_expression", "update_expression")
 
 
@@ -69,6 +71,7 @@ def flattened(text: str, host: HostRecords, macros: Sequence[str] = ()) -> str:
     host: knows the structs, and what `typedef` and `using` name. macros: the bodies of the file's macros, which may use
     a parameter's name.
     """
+    text = with_accessors(text, host)
     data = text.encode()
     function = next((n for n in read(data).walk() if n.type == "function_definition"), None)
     body = function.child("body") if function is not None else None
@@ -85,15 +88,21 @@ def flattened(text: str, host: HostRecords, macros: Sequence[str] = ()) -> str:
             if kind is not None and meant is not None and (meant not in host.records or meant in VECTORS):
                 edits.append((kind.start_byte, kind.end_byte, meant))
             continue
-        parts = _parts(record, name, host)
+        written = text_of(param.child("type"))
+        parts = _parts(written, name, host)
         edits.append(_replaced(param, ", ".join(part.declared for part in parts)))
         if record.function is not None:
-            edits += _calls(body, name, record.function, parts)
+            done, whole = _calls(body, name, record, parts)
+            edits += done
+            for each in record.fields:
+                flat = f"{name}_{each.name}"
+                if whole and host.is_record(each.kind):
+                    made += [f"{each.kind} {flat};", *(p.copied for p in _parts(each.kind, flat, host))]
             continue
         is_whole, arrays = _replace_uses(body, name, parts, edits)
         made += [part.array for part in arrays]
         if is_whole or any(re.search(rf"\b{name}\s*\.", macro) for macro in macros):
-            made += [f"{record.name} {name};", *(part.copied for part in parts)]
+            made += [f"{written} {name};", *(part.copied for part in parts)]
     if made:
         edits.append((body.start_byte + 1, body.start_byte + 1, f"\n    {' '.join(made)}"))
     for start, end, new in sorted(edits, reverse=True):
@@ -117,16 +126,20 @@ def _taken(param: Node, host: HostRecords) -> tuple[RecordType | None, str | Non
     kind, declarator = param.child("type"), param.child("declarator")
     if kind is None or declarator is None or declarator.type != "identifier":
         return None, None
-    return host.records.get(bare_type(kind.text)), declarator_name(declarator)
+    return _record(kind.text, host), declarator_name(declarator)
 
 
-def _parts(record: RecordType, name: str, host: HostRecords, place: str = "") -> list[_Part]:
+def _record(kind: str, host: HostRecords) -> RecordType | None:
+    is_template = "<" in host.types.get(kind, kind)
+    return host.record_type(kind)[0] if is_template else host.records.get(bare_type(kind))
+
+
+def _parts(kind: str, name: str, host: HostRecords, place: str = "") -> list[_Part]:
     found: list[_Part] = []
-    for each in record.fields:
+    for each in host.fields_of(kind):
         flat, inside = f"{name}_{each.name}", f"{place or name}.{each.name}"
-        inner = host.records.get(bare_type(each.kind)) if "*" not in each.kind and not each.extents else None
-        if inner is not None:
-            found += _parts(inner, flat, host, inside)
+        if "*" not in each.kind and not each.extents and _record(each.kind, host) is not None:
+            found += _parts(each.kind, flat, host, inside)
         elif apart := host.parts_apart(each):
             found.append(_Part(_plain(each, host), flat, inside, apart))
         else:
@@ -164,8 +177,58 @@ def _replace_uses(body: Node, name: str, parts: Sequence[_Part], edits: list[Edi
     return is_whole, list(arrays.values())
 
 
-def _calls(body: Node, name: str, function: Node, parts: Sequence[_Part]) -> Iterator[Edit]:
-    """`f(i)` of a lambda as what it does there, with what it captures; where it has a result, as a call."""
+def with_accessors(text: str, host: HostRecords) -> str:
+    """A function's text in which methods of structs by value that only return an expression, as `view(i, j)`, are that
+    expression over the struct's fields."""
+    for _ in range(_MOST_CALLS):
+        root = read(text.encode())
+        params = [node for node in root.walk() if node.type == "parameter_declaration"]
+        kinds = {
+            name: text_of(p.child("type")) for p in params for record, name in [_taken(p, host)] if record and name
+        }
+        found = next((each for node in root.walk() if (each := _accessed(node, kinds, host)) is not None), None)
+        if found is None:
+            break
+        start, end, new = found
+        data = text.encode()
+        text = (data[:start] + new.encode() + data[end:]).decode()
+    return text
+
+
+def _accessed(call: Node, kinds: Mapping[str, str], host: HostRecords) -> Edit | None:
+    """One such call as its expression; None for anything else, and where an argument has an effect."""
+    called, given = call.child("function"), call.child("arguments")
+    if call.type != "call_expression" or called is None or given is None:
+        return None
+    held = called.child("argument") if called.type == "field_expression" else called
+    name, method = text_of(held), text_of(called.child("field")) if held is not called else "operator()"
+    record, arguments = host.record_type(kinds[name]) if name in kinds else (None, [])
+    node = record.methods.get(method) if record is not None else None
+    body = node.child("body") if node is not None else None
+    lines = body.inside if body is not None else []
+    if record is None or node is None or len(lines) != 1 or lines[0].type != "return_statement":
+        return None
+    own = {param.name: each for param, each in zip(parameters_of(node), given.inside, strict=False)}
+    if len(own) != len(parameters_of(node)) or any(n.type in _STEPS for n in given.walk()):
+        return None
+    bracketed = {word: each.text if each.type in _PLAIN else f"({each.text})" for word, each in own.items()}
+    by = dict(record.given(arguments)) | bracketed
+    by |= {each.name: f"{name}.{each.name}" for each in record.fields}
+    by |= {word: f"{name}.{word}" for word in record.methods if word.isidentifier()}
+    words = [n for n in lines[0].walk() if n.type in ("identifier", "type_identifier") and n.text in by]
+    data, first = lines[0].text.encode(), lines[0].start_byte
+    for word in reversed(words):
+        data = data[: word.start_byte - first] + by[word.text].encode() + data[word.end_byte - first :]
+    text = re.sub(r"\bthis->", f"{name}.", data.decode().removeprefix("return").strip(" ;\n"))
+    is_plain = lines[0].inside and lines[0].inside[0].type in _PLAIN
+    return call.start_byte, call.end_byte, text if is_plain else f"({text})"
+
+
+def _calls(body: Node, name: str, record: RecordType, parts: Sequence[_Part]) -> tuple[list[Edit], bool]:
+    """`f(i)` of a lambda as what it does there, with what it captures; where it has a result, as a call. And whether
+    structs that it captures are needed whole."""
+    function, edits, whole = record.function, list[Edit](), False
+    assert function is not None
     params = parameters_of(function)
     for node in body.walk():
         call = node.parent
@@ -174,12 +237,14 @@ def _calls(body: Node, name: str, function: Node, parts: Sequence[_Part]) -> Ite
             continue
         statement = call.parent
         if statement is not None and statement.type == "expression_statement":
-            own = list(zip(params[len(parts) :], given.inside, strict=False))
+            own = list(zip(params[len(record.fields) :], given.inside, strict=False))
             if (block := _in_place(function, parts, own, body)) is not None:
-                yield statement.start_byte, statement.end_byte, block
+                edits.append((statement.start_byte, statement.end_byte, block))
                 continue
-        first = ", ".join(part.flat for part in parts) + ", " * bool(parts and given.inside)
-        yield node.start_byte, given.start_byte + 1, f"{function_name(function)}({first}"
+        first = ", ".join(f"{name}_{each.name}" for each in record.fields) + ", " * bool(parts and given.inside)
+        edits.append((node.start_byte, given.start_byte + 1, f"{function_name(function)}({first}"))
+        whole = True
+    return edits, whole
 
 
 def _in_place(
@@ -192,10 +257,15 @@ def _in_place(
     words = [node for node in body.walk() if node.type == "identifier"]
     inner = {declarator_name(n) for n in body.walk() if n.type in ("init_declarator", "declaration")}
     names = {param.name for param, _ in own}
-    captured = {part.place.rpartition(".")[2]: part.flat for part in parts}
+    captured = {part.place.partition(".")[2]: part.flat for part in parts}
+    places = [_place_of(word, captured) for word in words]
+    structs = {place.partition(".")[0] for place in captured if "." in place}
+    if any(word.text in structs and place is None for word, place in zip(words, places, strict=True)):
+        return None  # used as a whole
     declares = ("init_declarator", "declaration", "parameter_declaration")
     outer = {declarator_name(n) for n in (around.parent or around).walk() if n.type in declares}
-    if inner & captured.keys() or any(w.text in outer - inner - names - captured.keys() for w in words):
+    taken = captured.keys() | structs
+    if inner & taken or any(w.text in outer - inner - names - taken for w in words):
         return None
     lines = []
     for param, argument in own:
@@ -206,10 +276,18 @@ def _in_place(
         elif any(n.text.startswith(param.name) or n.text.endswith(param.name) for n in body.walk() if n.type in _STEPS):
             return None  # a copy that it counts up
     text = body.text.encode()
-    for node in reversed([node for node in words if node.text in captured]):
-        start, end = node.start_byte - body.start_byte, node.end_byte - body.start_byte
-        text = text[:start] + captured[node.text].encode() + text[end:]
+    for place in reversed([place for place in places if place is not None]):
+        start, end = place.start_byte - body.start_byte, place.end_byte - body.start_byte
+        text = text[:start] + captured[re.sub(r"\s", "", place.text)].encode() + text[end:]
     return "{ " + " ".join([*lines, text.decode()[1:].lstrip(" ")])
+
+
+def _place_of(word: Node, captured: Collection[str]) -> Node | None:
+    """The field, `view.width`, or the variable that is captured, of which a word is the beginning."""
+    top: Node | None = word
+    while top is not None and re.sub(r"\s", "", top.text) not in captured:
+        top = top.parent if top.parent is not None and top.parent.type == "field_expression" else None
+    return top
 
 
 def _element(used: Node, part: _Part) -> int | None:

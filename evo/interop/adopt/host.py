@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from evo.cuda.source.parser import Node, read
+from evo.cuda.source.parser import Node
 from evo.cuda.source.types import declarator_name, text_of
 from evo.interop.adopt.host_expressions import COMPLEX, VECTORS, bare_type, literal, without_torch_types
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied, is_next, size_word
@@ -22,12 +22,13 @@ from evo.interop.adopt.host_values import (
     HostArray,
     HostEvent,
     HostLambda,
+    HostPack,
     HostRecord,
     HostVariable,
     Stopped,
     copied,
 )
-from evo.interop.adopt.host_vectors import misread_vectors
+from evo.interop.adopt.host_vectors import FUNCTION_POINTER, misread_vectors
 from evo.interop.adopt.parameters import deduced_type, parameters_of, template_parameters
 
 _MOST_TURNS = 64
@@ -78,6 +79,8 @@ class Host(HostStart):
         params = parameters_of(node)
         for param, value in zip(params, arguments, strict=False):
             kind, name = param.kind, param.name
+            if "..." in kind:
+                break
             if isinstance(value, Address) and "&" in kind:
                 scope[name] = value.cell
             else:
@@ -85,6 +88,10 @@ class Host(HostStart):
                 scope[name] = HostVariable(name, kind, copied(value) if by_value else value)
                 if isinstance(value, HostNumber) and name != "argc" and self._function_touches(node):
                     self.store(scope[name], value)  # a number that a launcher is given goes by the parameter's name
+        for param in params[-1:] if params and "..." in params[-1].kind else ():
+            rest = [HostVariable(f"{param.name}_{at}", "auto", v) for at, v in enumerate(arguments[len(params) - 1 :])]
+            scope |= {cell.name: cell for cell in rest}
+            scope[param.name] = HostVariable(param.name, param.kind, HostPack(tuple(cell.name for cell in rest)))
         scopes = [self.scopes[0], fields, scope] if fields is not None else [self.scopes[0], scope]
 
         def first() -> None:
@@ -189,8 +196,10 @@ class Host(HostStart):
         for declarator in node.children_of("declarator"):
             name = declarator_name(declarator)
             if name is None:
-                if declarator.type == "function_declarator":
-                    self._declared_by_call(declarator, kind)
+                if (meant := FUNCTION_POINTER.match(declarator.text)) is not None:
+                    self.declared_pointer(meant[1], declarator.child("value"))
+                elif declarator.type == "function_declarator":
+                    self.declared_by_call(declarator, kind)
                 continue
             pointer = "*" if any(n.type == "pointer_declarator" for n in declarator.walk()) else ""
             # A local constant that is compiled in is a number of the kernel, not a size.
@@ -207,7 +216,7 @@ class Host(HostStart):
                 self.device_vector(cell, given, node.row + 1)
             elif array is not None:
                 inside = value.named_children if value is not None and value.type == "initializer_list" else []
-                items = tuple(self.value(each) for each in inside) if len(inside) > 1 else ()
+                items = tuple(self.value_of_kind(kind, each) for each in inside) if len(inside) > 1 else ()
                 length = self._array_length(array) if array.child("size") else HostNumber.number(len(items))
                 length = length if length.value else UNKNOWN
                 cell.value = HostArray(name, length, bare_type(kind), items, of_pointers=bool(pointer))
@@ -221,22 +230,6 @@ class Host(HostStart):
                     self.store(cell, started)
             elif "vector" in kind or (not pointer and (self.is_record(kind) or bare_type(kind) == "dim3")):
                 self.store(cell, self.constructed(kind, None))
-
-    def _declared_by_call(self, declarator: Node, kind: str) -> None:
-        """`dim3 grid(a, b)`, `vector<int> h(n * m)`: of names alone, it reads like the declaration of a function."""
-        name, inside = declarator.child("declarator"), declarator.child("parameters")
-        if (
-            name is None
-            or inside is None
-            or not (self.is_record(kind) or "vector" in kind or "_distribution" in kind or bare_type(kind) == "dim3")
-        ):
-            return
-        given = next(n for n in read(f"int x_ = f_{inside.text};".encode()).walk() if n.type == "argument_list")
-        cell = self.scopes[-1][name.text] = HostVariable(name.text, kind)
-        if self.is_device_vector(kind):
-            self.device_vector(cell, given.named_children, declarator.row + 1)
-        else:
-            self.store(cell, self.constructed(kind, given))
 
     def _array_length(self, array: Node) -> HostNumber:
         total = HostNumber.number(1)

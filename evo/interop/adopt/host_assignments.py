@@ -58,7 +58,13 @@ class HostAssignments(HostExpressions):
         """What a call passes: values, and the variables themselves for `float*& p`."""
         kinds = [param.kind for param in parameters_of(function)] + [""] * len(given)
         cells = [self.place(n) if "&" in k and "const" not in k else None for k, n in zip(kinds, given, strict=False)]
-        return [self.value(n) if c is None else Address(c) for c, n in zip(cells, given, strict=True)]
+        passed = zip(kinds, cells, given, strict=False)
+        return [self.value_of_kind(kind, node) if cell is None else Address(cell) for kind, cell, node in passed]
+
+    def value_of_kind(self, kind: str, node: Node) -> object:
+        """`run({nx, ny}, x)` makes what the function takes there."""
+        is_list = node.type == "initializer_list" and ("vector" in kind or self.is_record(kind))
+        return self.constructed(kind.replace("&", ""), node) if is_list else self.value(node)
 
     def step(self, node: Node) -> HostNumber:
         argument = node.child("argument")

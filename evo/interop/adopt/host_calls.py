@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-from evo.cuda.source.parser import Node
+from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import text_of
-from evo.interop.adopt.constant_parts import FILLED
-from evo.interop.adopt.host_expressions import bare_type, extent_of, memory_of
+from evo.interop.adopt.host_expressions import bare_type, extent_of, memory_of, with_words
 from evo.interop.adopt.host_fill_calls import FILLING, HostFillCalls
 from evo.interop.adopt.host_fills import APPENDING
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
@@ -20,12 +18,13 @@ from evo.interop.adopt.host_values import (
     DevicePointer,
     HostArray,
     HostEvent,
+    HostKernel,
     HostLambda,
+    HostPack,
     HostRandom,
     HostRecord,
     HostVariable,
     Launched,
-    copied,
     problem,
 )
 from evo.spec.element_types import OF_C_TYPE, is_float
@@ -34,6 +33,7 @@ _ALLOCATE = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync", "hipMalloc")
 _COPY = ("cudaMemcpy", "cudaMemcpyAsync")
 _OWNERS = ("make_unique", "make_shared")
 _CASTS = ("static_cast", "reinterpret_cast", "const_cast")
+_SAME = tuple(f"std::{word}" for word in ("forward", "move", "ref", "cref", "as_const"))  # what they are given
 _LIBRARIES = ("cublas", "cudnn", "cufft", "cusparse", "curand", "thrust", "cub::")
 _ROUNDED_UP = re.compile(r"(?:ATen)?(?:ceil_?div|div_?up|div_?round_?up|divide_?up)", re.I)  # of PyTorch, CUDA, CCCL
 _EXTENT = re.compile(
@@ -57,15 +57,12 @@ _FEW = 16  # bins, channels: such a size says nothing of how much there is
 class HostCalls(HostFillCalls):
     """What a call gives, and what it does to the GPU's memory."""
 
-    path: Path
     functions: dict[str, Node]
-    kernels: dict[str, Node]
     notes: list[str]
 
     heads: dict[str, Node]  # of functions that are templates
     unknown_sizes: list[str]
     run_template: Callable[[str, Sequence[Node], Sequence[object]], object]  # a function of the program that is one
-    tight_rows: bool  # cudaMallocPitch leaves no gap between rows
     elements_made: int  # allocations that are elements of an array
     largest_bytes: int  # of an allocation so far
     as_functor: Callable[[object], object]  # a struct for a lambda
@@ -74,16 +71,25 @@ class HostCalls(HostFillCalls):
         function, arguments = node.child("function"), node.child("arguments")
         launch = next((child for child in node.children if child.type == "kernel_call_syntax"), None)
         given = [c for c in (arguments.named_children if arguments is not None else []) if c.type != "comment"]
+        if node.type == "template_function":
+            name, template = self._name(node)
+            texts = tuple(self._template_argument(each) for each in template)
+            return HostKernel(name, texts) if name in self.kernels else UNKNOWN
+        given = [part for each in given for part in self._expanded(each)]
         if function is None:
             return UNKNOWN
         if launch is not None:
             return self._launch(node, function, launch, given)
         if function.type == "field_expression":
             return self._method(function, given)
+        if function.type == "lambda_expression":  # `[&] { ... }()`
+            return self.run_lambda(HostLambda(function, tuple(self.scopes)), [self.value(each) for each in given])
         name, template = self._name(function)
         if name in _CASTS:
             value = self.value(given[0]) if given else UNKNOWN
             return self.converted(template[0], value) if template else value
+        if function.text.partition("<")[0] in _SAME and given:
+            return self.value(given[0])
         if name in ("float", "double", "int", "size_t", "unsigned", "long"):
             return self.converted(function, self.value(given[0]) if given else UNKNOWN)
         if name in self.macros and self.macros[name][0] is not None:
@@ -95,9 +101,16 @@ class HostCalls(HostFillCalls):
             return HostNumber(None, ("random", cell.value.low, cell.value.end)) if self.is_open else UNKNOWN
         if name in self.types and name not in self.functions and len(given) == 1 and "<" in self.types[name]:
             return self.value(given[0])  # `DevicePtr(p)`, an owner by the name of an alias
+        return self._call_of(node, function, given)
+
+    def _call_of(self, node: Node, function: Node, given: list[Node]) -> object:
+        """A call of a function, of the program or of a library."""
+        name, template = self._name(function)
         kind = template[0].text if name in _OWNERS and template else function.text.removeprefix("make_")
         if self.is_record(kind) and name not in self.functions:
             return self.made(kind, given)  # `make_int2(w, h)` and `std::make_unique<Solver<float>>(n)` as well
+        if name in _OWNERS and name not in self.functions:
+            return HostArray("", self.size(given[0]), bare_type(kind)) if given else self.constructed(kind, None)
         if name in FILLING and name not in self.functions and self.fills(name, given):
             return UNKNOWN
         if function.type == "qualified_identifier":
@@ -108,7 +121,7 @@ class HostCalls(HostFillCalls):
         if function.type == "identifier" and own is not None and isinstance(own.value, HostRecord):
             record = self.records.get(own.value.type)
             if record is not None and name in record.methods:
-                return self.method_of(own.value, name, [self.value(each) for each in given])
+                return self.method_of(own.value, name, self.arguments_of(record.methods[name], given))
         if name not in self.functions and name.startswith("cuda") and (done := self._runtime(name, node, given)):
             return done[0]
         if function.text.startswith("thrust::") and name in ("raw_pointer_cast", "copy"):
@@ -143,6 +156,19 @@ class HostCalls(HostFillCalls):
             return (name.text if name is not None else ""), inside.named_children if inside is not None else []
         return node.text, []
 
+    def _expanded(self, node: Node) -> list[Node]:
+        """`args...` as what it stands for; anything else as it is."""
+        if node.type != "parameter_pack_expansion":
+            return [node]
+        pattern = text_of(node.child("pattern"))
+        cells = {inner.text: self.find(inner.text) for inner in node.walk() if inner.type == "identifier"}
+        packs = {
+            word: cell.value for word, cell in cells.items() if cell is not None and isinstance(cell.value, HostPack)
+        }
+        texts = [re.sub(rf"\b{word}\b", name, pattern) for word, pack in list(packs.items())[:1] for name in pack.names]
+        found = next(n for n in read(f"int x_ = f_({', '.join(texts)});".encode()).walk() if n.type == "argument_list")
+        return found.named_children
+
     def _macro(self, name: str, given: list[Node]) -> object:
         params, body = self.macros[name]
         values = [self.value(each) for each in given]
@@ -153,22 +179,19 @@ class HostCalls(HostFillCalls):
     def _launch(self, node: Node, function: Node, launch: Node, given: list[Node]) -> object:
         name, template = self._name(function)
         line = node.row + 1
-        if name not in self.kernels:
-            cell = self.find(name)
-            raise problem(
-                self.path,
-                line,
-                f"the kernel {name} is not defined in this file"
-                if cell is None
-                else f"{name} is a pointer to a kernel",
-                "put the kernel into the file, and launch it by its name",
-            )
+        held = self.value(function) if name not in self.kernels else None
+        texts = tuple(self._template_argument(each) for each in template)
+        if isinstance(held, HostKernel):
+            name, texts = held.name, held.template
+        elif name not in self.kernels:
+            is_known = self.find(name) is not None
+            what = f"{name} is a pointer to a kernel" if is_known else f"the kernel {name} is not defined in this file"
+            raise problem(self.path, line, what, "put the kernel into the file, and launch it by its name")
         shape = [self.value(child) for child in launch.named_children]
         grid, block = (extent_of([part]) for part in (*shape, UNKNOWN, UNKNOWN)[:2])
         shared = shape[2] if len(shape) > 2 and isinstance(shape[2], HostNumber) else HostNumber.number(0)
         passed = [(each, self.as_functor(self.value(each))) for each in given]
         arguments = tuple(part for each, value in passed for part in self._arguments(each, value))
-        texts = tuple(self._template_argument(each) for each in template)
         launched = Launched(name, texts, grid, block, shared, arguments, line, tuple(value for _, value in passed))
         self.events.append(HostEvent("launch", line, launched=launched))
         return UNKNOWN
@@ -189,7 +212,7 @@ class HostCalls(HostFillCalls):
             name = bare_type(node.text)
             cell = self.find(name)
             if cell is None:
-                return self.types.get(name, name) if name in self.types else node.text
+                return self.types.get(name) or with_words(node.text, self.types)
             return cell.value.text if isinstance(cell.value, HostNumber) else node.text
         value = self.size(node)
         return str(int(value.value)) if value.value is not None else node.text
@@ -201,14 +224,16 @@ class HostCalls(HostFillCalls):
         line = node.row + 1
         if name in _ALLOCATE or name == "cudaMallocPitch":
             self._allocate(name, given, line)
-        elif name == "cudaMallocHost":
+        elif name in ("cudaMallocHost", "cudaHostAlloc"):
             self._set(given[0], HostArray("", self.size(given[1])))
+        elif name == "cudaHostGetDevicePointer":
+            self._map(given, line)
         elif name in _COPY:
             self._copy(given, line)
         elif name in ("cudaMemcpy2D", "cudaMemcpy2DAsync") and len(given) > 5:
             self._copy([given[0], given[2], given[4]], line)
         elif name.startswith("cudaMemcpyToSymbol"):
-            self._fill_symbol(given, line)
+            self.fill_symbol(given, line)
         elif name.startswith("cudaMemcpyFromSymbol") and (memory := memory_of(self.value(given[1]))) is not None:
             self.events.append(HostEvent("out", line, memory))
         elif name in ("cudaMemset", "cudaMemsetAsync"):
@@ -230,7 +255,18 @@ class HostCalls(HostFillCalls):
             numbers = (_CHIP["multiProcessorCount"] * _RESIDENT, _BLOCK) if "Potential" in name else (_RESIDENT,)
             for place, number in zip(given, numbers, strict=False):
                 self._set(place, HostNumber.number(number))
+        else:  # `cudaCheck(cudaMalloc(...))` of a header that is not there
+            for each in given:
+                self.value(each)
         return (HostNumber.number(0),)
+
+    def _map(self, given: list[Node], line: int) -> None:
+        """Memory of the host that kernels use: as if it were managed."""
+        place, held = self.value(given[0]), self.value(given[1])
+        if isinstance(place, Address) and isinstance(held, HostArray):
+            element, fill = bare_type(place.cell.type), held.filled
+            memory = Allocation(held.name, held.length, line, element=element, is_managed=True, fill=fill)
+            place.cell.value = DevicePointer(memory)
 
     def _set(self, target: Node, value: object) -> None:
         place = self.value(target)
@@ -247,7 +283,7 @@ class HostCalls(HostFillCalls):
         size = self._known_size(given[1])
         self.largest_bytes = max(self.largest_bytes, int(size.value or 0))
         if name == "cudaMallocPitch":
-            memory = self._pitched(cell, given, line)
+            memory = self.pitched(cell, given, line)
         else:
             memory = Allocation(cell.name, size, line, is_managed=name.endswith("Managed"))
         target = given[0].text
@@ -305,16 +341,6 @@ class HostCalls(HostFillCalls):
             self.unknown_sizes.append(name)
         return HostNumber.named(self.size_name(name, value), value)
 
-    def _pitched(self, cell: HostVariable, given: list[Node], line: int) -> Allocation:
-        """Rows that begin at multiples of 512 bytes, as the runtime lays them out."""
-        width, rows = self.size(given[2]), self.size(given[3])
-        unit = HostNumber.number(512)
-        pitch = width if self.tight_rows else applied("*", unit, applied("ceil_div", width, unit))
-        place = self.value(given[1])
-        if isinstance(place, Address):
-            place.cell.value = pitch
-        return Allocation(cell.name, applied("*", rows, pitch), line, rows=(rows, pitch))
-
     def _copy(self, given: list[Node], line: int) -> None:
         if len(given) < 3:
             return
@@ -327,32 +353,6 @@ class HostCalls(HostFillCalls):
             self.events.append(HostEvent("in", line, target))
         elif source is not None:
             self.events.append(HostEvent("out", line, source))
-
-    def _fill_symbol(self, given: list[Node], line: int) -> None:
-        name = given[0].text.strip('"&')
-        source = self.value(given[1]) if len(given) > 1 else None
-        if (filled := self.scopes[0].get(f"{FILLED}{name}")) is not None:
-            filled.value = copied(source.cell.value) if isinstance(source, Address) else UNKNOWN
-            if isinstance(filled.value, HostRecord):
-                self._fill_arrays(name, filled.value, line)
-            return
-        cell = self.scopes[0].get(name)
-        if cell is None or not isinstance(cell.value, DevicePointer):
-            raise problem(self.path, line, f"{name} is not __constant__ memory of this file", "declare it in the file")
-        self._fill_memory(cell.value.memory, source, line)
-
-    def _fill_arrays(self, name: str, record: HostRecord, line: int) -> None:
-        """Arrays of a struct in constant memory, which are symbols of their own."""
-        for each in record.fields.values():
-            flat = f"{name}_{each.name}"
-            if isinstance(each.value, HostRecord):
-                self._fill_arrays(flat, each.value, line)
-            elif (cell := self.scopes[0].get(flat)) is not None and isinstance(cell.value, DevicePointer):
-                self._fill_memory(cell.value.memory, each.value, line)
-
-    def _fill_memory(self, memory: Allocation, source: object, line: int) -> None:
-        memory.fill = source.filled if isinstance(source, HostArray) else None
-        self.events.append(HostEvent("in", line, memory))
 
     # Methods, and functions of the standard library.
 
@@ -372,7 +372,9 @@ class HostCalls(HostFillCalls):
             part = held.fields.get(word)
             if part is not None and isinstance(part.value, HostLambda):
                 return self.run_lambda(part.value, [self.value(each) for each in given])
-            return self.method_of(held, word, [self.value(each) for each in given])
+            methods = self.records[held.type].methods if held.type in self.records else {}
+            values = self.arguments_of(methods[word], given) if word in methods else []
+            return self.method_of(held, word, values)
         if isinstance(held, HostArray):
             if word == "size":
                 return held.length

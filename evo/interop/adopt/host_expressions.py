@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import text_of
@@ -16,6 +16,7 @@ from evo.interop.adopt.host_values import (
     DevicePointer,
     Extent,
     HostArray,
+    HostKernel,
     HostLambda,
     HostRandom,
     HostRecord,
@@ -48,6 +49,11 @@ def bare_type(text: str) -> str:
     return OTHER_NAMES.get(words, words)
 
 
+def with_words(text: str, by: Mapping[str, str]) -> str:
+    """A type with its template's parameters replaced."""
+    return re.sub(r"[A-Za-z_]\w*", lambda word: by.get(word[0], word[0]), text)
+
+
 def without_torch_types(text: str) -> str:
     """A text in which `at::acc_type<float, true>` and `at::opmath_type<float>` are the types that they stand for."""
     return _ACCUMULATED.sub(lambda match: "double" if match[1] == "double" else "float", text)
@@ -78,6 +84,8 @@ class HostExpressions(abc.ABC):
     types: dict[str, str]
     named: dict[str, int | float | None]  # sizes, by the names that they have got
     unknown_sizes: list[str]  # parameters of a launcher, which no caller gives
+    kernels: dict[str, Node]
+    execute: Callable[[Node], None]
     undefined: set[str]  # names that were asked for, and that nothing in the file defines
     # What the classes made from this one do: calls, assignments, values of the program's own types, loops that fill.
     call: Callable[[Node], object]
@@ -122,6 +130,8 @@ class HostExpressions(abc.ABC):
             case "lambda_expression":
                 return HostLambda(node, tuple(self.scopes))
             case "parenthesized_expression" | "initializer_list" | "condition_clause" | "argument_list":
+                if (first := node.child("initializer")) is not None:  # `if (auto e = f(); e != 0)`
+                    self.execute(first.named_children[0])
                 inner = node.child("value") or next(iter(node.inside), None)
                 return self.value(inner)
             case "binary_expression":
@@ -131,7 +141,8 @@ class HostExpressions(abc.ABC):
             case "conditional_expression":
                 return self._choice(node)
             case "cast_expression":
-                return self.converted(node.child("type"), self.value(node.child("value")))
+                value = self.value(node.child("value"))
+                return self._struct_at(text_of(node.child("type")), value) or self.converted(node.child("type"), value)
             case "sizeof_expression":
                 return self._sizeof(node)
             case "pointer_expression":
@@ -152,7 +163,7 @@ class HostExpressions(abc.ABC):
                 return HostArray("", length, bare_type(kind))
             case "compound_literal_expression":
                 return self.constructed(text_of(node.child("type")), node.child("value"))
-            case "call_expression":
+            case "call_expression" | "template_function":
                 return self.call(node)
             case "comma_expression":
                 return [self.value(child) for child in node.named_children][-1]
@@ -164,6 +175,8 @@ class HostExpressions(abc.ABC):
             return cell.value
         if name in self.macros and self.macros[name][0] is None:
             return self.macro_value(name)
+        if name in self.kernels:
+            return HostKernel(name)
         self.undefined |= {name} - _DEFINED if not name.startswith("cuda") else set()
         return {"NULL": None, "nullptr": None}.get(name)
 
@@ -227,6 +240,13 @@ class HostExpressions(abc.ABC):
         if isinstance(then, HostNumber) and isinstance(otherwise, HostNumber) and is_known:
             return applied("if", test, then, otherwise)
         return then if test.value else otherwise
+
+    def _struct_at(self, kind: str, value: object) -> HostRecord | None:
+        """A struct for `(Image*)malloc(sizeof(Image))`."""
+        name = kind.removesuffix("*").strip()
+        if not isinstance(value, HostArray) or name == kind or not self.is_record(name):
+            return None
+        return self.made(name, []) if value.length.value == self.bytes_of(name) and not value.name else None
 
     def converted(self, kind: Node | None, value: object) -> object:
         """A cast: numbers to whole ones or reals."""
@@ -343,6 +363,9 @@ class HostExpressions(abc.ABC):
             return self.made(kind, inner)
         if (random := self.random_of(kind, inner)) is not None:
             return random
+        if (array := re.search(r"\barray\s*+<(.*),([^,]*)>", kind)) is not None:
+            length = self.in_text(array[2], {})
+            return HostArray("", length if isinstance(length, HostNumber) else UNKNOWN, bare_type(array[1]))
         if "vector" in kind or "unique_ptr" in kind:
             return self._vector(kind, inner, is_list=given is not None and given.type == "initializer_list")
         return self.value(inner[0]) if len(inner) == 1 else UNKNOWN

@@ -1,14 +1,28 @@
-"""Calls of the library that fill arrays of host code: `std::iota`, `std::fill`, scans, distributions."""
+"""Calls that fill arrays of host code, `std::iota`, scans, distributions, and what the GPU's memory is laid out as."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from evo.cuda.source.parser import Node
+from evo.interop.adopt.constant_parts import FILLED
 from evo.interop.adopt.fills import PLACE, UNTOLD, LoopCounter, filled
 from evo.interop.adopt.host_fills import HostFills, array_of
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
-from evo.interop.adopt.host_values import HostLambda, HostRandom
+from evo.interop.adopt.host_values import (
+    Address,
+    Allocation,
+    DevicePointer,
+    HostArray,
+    HostEvent,
+    HostLambda,
+    HostRandom,
+    HostRecord,
+    HostVariable,
+    copied,
+    problem,
+)
 
 _SCANS = ("partial_sum", "inclusive_scan", "exclusive_scan")
 FILLING = ("iota", "sequence", "fill", "fill_n", "generate", "sort", "shuffle", "memset", *_SCANS)
@@ -16,6 +30,9 @@ FILLING = ("iota", "sequence", "fill", "fill_n", "generate", "sort", "shuffle", 
 
 class HostFillCalls(HostFills):
     """What such a call leaves in an array."""
+
+    path: Path
+    tight_rows: bool  # cudaMallocPitch leaves no gap between rows
 
     def fills(self, name: str, given: Sequence[Node]) -> bool:
         """Whether a call of the library fills an array: `std::iota(h.begin(), h.end(), 0)`."""
@@ -68,3 +85,41 @@ class HostFillCalls(HostFills):
         low, high = (self.size(node) for node in given)
         end = applied("+", high, HostNumber.number(1))
         return HostRandom(low.how, end.how) if low.how is not None and end.how is not None else None
+
+    # Memory.
+
+    def pitched(self, cell: HostVariable, given: list[Node], line: int) -> Allocation:
+        """Rows that begin at multiples of 512 bytes, as the runtime lays them out."""
+        width, rows = self.size(given[2]), self.size(given[3])
+        unit = HostNumber.number(512)
+        pitch = width if self.tight_rows else applied("*", unit, applied("ceil_div", width, unit))
+        place = self.value(given[1])
+        if isinstance(place, Address):
+            place.cell.value = pitch
+        return Allocation(cell.name, applied("*", rows, pitch), line, rows=(rows, pitch))
+
+    def fill_symbol(self, given: list[Node], line: int) -> None:
+        name = given[0].text.strip('"&')
+        source = self.value(given[1]) if len(given) > 1 else None
+        if (filled := self.scopes[0].get(f"{FILLED}{name}")) is not None:
+            filled.value = copied(source.cell.value) if isinstance(source, Address) else UNKNOWN
+            if isinstance(filled.value, HostRecord):
+                self._fill_arrays(name, filled.value, line)
+            return
+        cell = self.scopes[0].get(name)
+        if cell is None or not isinstance(cell.value, DevicePointer):
+            raise problem(self.path, line, f"{name} is not __constant__ memory of this file", "declare it in the file")
+        self._fill_memory(cell.value.memory, source, line)
+
+    def _fill_arrays(self, name: str, record: HostRecord, line: int) -> None:
+        """Arrays of a struct in constant memory, which are symbols of their own."""
+        for each in record.fields.values():
+            flat = f"{name}_{each.name}"
+            if isinstance(each.value, HostRecord):
+                self._fill_arrays(flat, each.value, line)
+            elif (cell := self.scopes[0].get(flat)) is not None and isinstance(cell.value, DevicePointer):
+                self._fill_memory(cell.value.memory, each.value, line)
+
+    def _fill_memory(self, memory: Allocation, source: object, line: int) -> None:
+        memory.fill = source.filled if isinstance(source, HostArray) else None
+        self.events.append(HostEvent("in", line, memory))

@@ -6,6 +6,7 @@ import re
 
 from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import declarator_name, text_of
+from evo.interop.adopt.by_value import with_accessors
 from evo.interop.adopt.host_calls import HostCalls
 from evo.interop.adopt.host_expressions import bare_type
 from evo.interop.adopt.host_numbers import HostNumber
@@ -28,7 +29,7 @@ class HostLambdas(HostCalls):
         while any(name == item.names[0] for start, item in self.functors.items() if start != node.start_byte):
             name += "_"
         kinds = {word: _kind(cell) for word, cell in cells.items()}
-        text = _function(name, node, kinds)
+        text = with_accessors(_function(name, node, kinds), self)
         inside = read(text.encode()).named_children[0]
         self.functors[node.start_byte] = Item("device", text, (name,), node.row + 1, inside, self.path)
         fields = [RecordField(kind, word, None) for word, kind in kinds.items()]

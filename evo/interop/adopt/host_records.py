@@ -5,13 +5,13 @@ from __future__ import annotations
 import abc
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from evo.cuda.source.parser import Node
 from evo.cuda.source.types import declarator_name, text_of
 from evo.interop.adopt.host_assignments import HostAssignments
-from evo.interop.adopt.host_expressions import VECTOR_BASES, VECTORS, bare_type
+from evo.interop.adopt.host_expressions import VECTOR_BASES, VECTORS, bare_type, with_words
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
 from evo.interop.adopt.host_values import Address, Allocation, DevicePointer, HostArray, HostRecord, HostVariable
 from evo.spec.element_types import OF_C_TYPE, is_float
@@ -175,7 +175,7 @@ class HostRecords(HostAssignments):
             record, arguments = self.record_type(record.bases[0]) if record.bases else (None, [])
         if record is None:
             return None
-        return _with(record.aliases[name], dict(zip(record.params, arguments, strict=False)))
+        return with_words(record.aliases[name], dict(zip(record.params, arguments, strict=False)))
 
     def class_constant(self, text: str) -> HostNumber:
         """`Policy<128, 4>::TILE`: a constant of a class, worked out with its template's arguments."""
@@ -212,7 +212,7 @@ class HostRecords(HostAssignments):
         before = dict(self.types)
         by = {param: self.types.get(a, a) for param, a in record.given(arguments)}
         self.types |= {param: a for param, a in by.items() if not isinstance(self.in_text(a, {}), HostNumber)}
-        self.types |= {name: _with(text, by) for name, text in record.aliases.items()}
+        self.types |= {name: with_words(text, by) for name, text in record.aliases.items()}
         try:
             yield
         finally:
@@ -229,6 +229,12 @@ class HostRecords(HostAssignments):
         values = given()
         with self._bound(record, arguments):
             return self.run_function(node, values, self._constants_of(record, arguments))
+
+    def fields_of(self, kind: str, arguments: Sequence[str] = ()) -> list[RecordField]:
+        """The fields of one of the program's types, with the template's arguments in place."""
+        record, given = self.record_type(kind)
+        by = dict(record.given(arguments or given)) if record is not None else {}
+        return [replace(each, kind=with_words(each.kind, by)) for each in (record.fields if record is not None else ())]
 
     def is_record(self, kind: str) -> bool:
         return "*" not in kind and self.record_type(kind)[0] is not None
@@ -359,8 +365,7 @@ class HostRecords(HostAssignments):
     def plain_parts(self, value: HostRecord) -> list[object]:
         """What a kernel gets for a struct by value, in order: see `by_value`."""
         found: list[object] = []
-        record, _ = self.record_type(value.type)
-        for each in record.fields if record is not None else ():
+        for each in self.fields_of(value.type, value.arguments):
             cell = value.fields[each.name]
             if isinstance(cell.value, HostRecord):
                 found += self.plain_parts(cell.value)
@@ -402,11 +407,6 @@ def parted(text: str) -> tuple[str, str]:
         if depth == 0 and text[place - 1 : place + 1] == "::":
             return text[: place - 1].strip(), text[place + 1 :].strip()
     return "", text.strip()
-
-
-def _with(text: str, by: Mapping[str, str]) -> str:
-    """A type with its template's parameters replaced."""
-    return re.sub(r"[A-Za-z_]\w*", lambda word: by.get(word[0], word[0]), text)
 
 
 def _takes(maker: Node, count: int) -> bool:

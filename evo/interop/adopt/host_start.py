@@ -24,7 +24,6 @@ class HostStart(HostLambdas):
     passed: Mapping[str, list[LauncherArgument]]  # what Python code calls a launcher with
     wanted: str | None  # the kernel whose launches are adopted
     touches_gpu: Callable[[Node], bool]  # whether code launches, or calls the runtime
-    execute: Callable[[Node], None]
     argc: int  # how many words the program is started with
 
     def start(self, function: Node, defaults: Mapping[str, int], owner: str = "") -> None:

@@ -149,6 +149,21 @@ class HostLambda:
 
 
 @dataclass(frozen=True, slots=True)
+class HostKernel:
+    """A kernel as a value, `auto k = softmax<128>`."""
+
+    name: str
+    template: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HostPack:
+    """What `Args... args` stands for: variables by these names."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Address:
     """`&variable`."""
 

@@ -1,4 +1,4 @@
-"""Vectors of Thrust in host code: memory on the GPU that is copied by `=`."""
+"""Vectors of Thrust in host code, memory on the GPU that is copied by `=`; declarations that look like functions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from evo.interop.adopt.host_expressions import bare_type
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber
 from evo.interop.adopt.host_tensors import HostTensors
 from evo.interop.adopt.host_values import Allocation, DevicePointer, HostArray, HostEvent, HostVariable
+
+FUNCTION_POINTER = re.compile(r"\(\s*+\*\s*+(?:const\s++)?(\w++)\s*+(?:\[[^\]]*+\])?\s*+\)\s*+\(")
 
 
 class HostVectors(HostTensors):
@@ -68,6 +70,31 @@ class HostVectors(HostTensors):
         if name == "copy" and len(values) == 3:
             self.moved(HostVariable("", "", values[2]), values[0], line)
         return UNKNOWN
+
+    def declared_pointer(self, name: str, value: Node | None) -> None:
+        """`void (*kernel)(float*, int) = tiled`, or a list of such."""
+        cell = self.scopes[-1][name] = HostVariable(name, "auto")
+        if value is not None and value.type == "initializer_list":
+            items = tuple(self.value(each) for each in value.inside)
+            cell.value = HostArray(name, HostNumber.number(len(items)), items=items)
+        elif value is not None:
+            cell.value = self.value(value)
+
+    def declared_by_call(self, declarator: Node, kind: str) -> None:
+        """`dim3 grid(a, b)`, `vector<int> h(n * m)`: of names alone, it reads like the declaration of a function."""
+        name, inside = declarator.child("declarator"), declarator.child("parameters")
+        if (
+            name is None
+            or inside is None
+            or not (self.is_record(kind) or "vector" in kind or "_distribution" in kind or bare_type(kind) == "dim3")
+        ):
+            return
+        given = next(n for n in read(f"int x_ = f_{inside.text};".encode()).walk() if n.type == "argument_list")
+        cell = self.scopes[-1][name.text] = HostVariable(name.text, kind)
+        if self.is_device_vector(kind):
+            self.device_vector(cell, given.named_children, declarator.row + 1)
+        else:
+            self.store(cell, self.constructed(kind, given))
 
 
 def misread_vectors(statement: Node) -> list[Node]:

@@ -30,9 +30,7 @@ class TemplateParameter:
 
 def parameters_of(function: Node) -> list[Parameter]:
     """Of a function or lambda, those that have a name."""
-    declarator = function.child("declarator")
-    while declarator is not None and declarator.type not in ("function_declarator", "lambda_declarator"):
-        declarator = declarator.child("declarator")
+    declarator = declared_as(function)
     inside = declarator.child("parameters") if declarator is not None else None
     found = []
     for param in inside.named_children if inside is not None else []:
@@ -44,6 +42,13 @@ def parameters_of(function: Node) -> list[Parameter]:
             kind = text.rsplit(name, 1)[0] + ("*" if "[" in text else "")
             found.append(Parameter(kind, name, default))
     return found
+
+
+def declared_as(function: Node) -> Node | None:
+    """The declarator of a function or lambda, below the marks of what it returns: `T& at(int i)`."""
+    outer = function.child("declarator")
+    kinds = ("function_declarator", "lambda_declarator")
+    return next((node for node in outer.walk() if node.type in kinds), None) if outer is not None else None
 
 
 def template_parameters(node: Node) -> list[TemplateParameter]:
@@ -73,5 +78,6 @@ def _template_parameter(param: Node) -> TemplateParameter:
     name = declarator_name(declarator) if declarator is not None else None
     if name is None:
         words = re.findall(r"[A-Za-z_]\w*", param.text.split("=")[0])
-        name = words[-1] if words else ""
+        pointer = re.search(r"\(\s*+[*&]\s*+([A-Za-z_]\w*)\s*+\)", param.text)  # `T (*F)(const T&)`
+        name = pointer[1] if pointer is not None else words[-1] if words else ""
     return TemplateParameter(name, default.text if default is not None else None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +13,14 @@ from evo.errors import known_words
 from evo.interop.adopt.host import Host
 from evo.interop.adopt.host_expressions import COMPLEX, bare_type
 from evo.interop.adopt.host_numbers import HostNumber, applied
-from evo.interop.adopt.host_values import Allocation, DevicePointer, HostEvent, HostVariable, Launched, problem
+from evo.interop.adopt.host_values import (
+    Allocation,
+    DevicePointer,
+    HostEvent,
+    HostVariable,
+    Launched,
+    problem,
+)
 from evo.interop.adopt.parameters import parameters_of
 from evo.interop.adopt.pointer_accesses import PointerAccess, accesses_of
 from evo.interop.adopt.python_source import arguments_of
@@ -213,12 +220,20 @@ def _roots(path: Path, items: Sequence[Item]) -> list[_Root]:
         for name, node in record.methods.items()
     ]
     methods = [each for each in methods if _launches(each.item, host)]
-    launching = [_Root(item) for item in items if item.kind == "host" and "::" not in item.names[0]]
+    suites = {name for name, record in host.records.items() if record.node is not None}
+    launching = [
+        _Root(item, _suite_of(item, suites)) for item in items if item.kind == "host" and "::" not in item.names[0]
+    ]
     launching = [each for each in launching if host.touches_gpu(each.item.inside) and _launches(each.item, host)]
     every = [(each, words_of(each.item.text)) for each in (*methods, *launching)]
     called = [each for each, _ in every if any(each.name in words for other, words in every if other is not each)]
-    free = [each for each, _ in every if each not in called]
-    return sorted(free, key=lambda each: each.name == "main")
+    return sorted((each for each, _ in every if each not in called), key=lambda each: each.name == "main")
+
+
+def _suite_of(item: Item, suites: Collection[str]) -> str:
+    """The class that a test is written for: `TEST_F(Suite, Name) {...}`."""
+    first = item.inside.text.partition("(")[2].partition(",")[0].strip()
+    return first if first in suites and item.inside.child("type") is None else ""
 
 
 def _launches(item: Item, host: Host) -> bool:

@@ -11,9 +11,10 @@ from evo.cuda.source.parser import Node, read
 from evo.cuda.source.types import declarator_name, text_of
 from evo.interop.adopt.constant_parts import without_constant_parts
 from evo.interop.adopt.host_values import problem
-from evo.interop.adopt.parameters import parameters_of
+from evo.interop.adopt.parameters import declared_as, parameters_of
 from evo.interop.adopt.python_source import cuda_text
-from evo.interop.adopt.torch_accessors import without_accessors
+from evo.interop.adopt.torch_accessors import with_sizes, without_accessors
+from evo.interop.adopt.written_macros import with_macros_written
 from evo.spec.comments import without_comments
 from evo.spec.source_text import read_source
 
@@ -27,6 +28,7 @@ _LAMBDA_MARK = re.compile(r"\]((?:\s*+__(?:host|device)__)++)(?=\s*+[({])")
 _VARIABLE = re.compile(r"(?:static\s+)?(?:__managed__|__device__)\s+(?:__managed__\s+|__device__\s+)?(?!__constant__)")
 _SAYS = re.compile(r"\b(?:printf|assert)\s*+\(")
 NOT_IN_FILE = 0  # the line of a macro of the compiler's command line
+_FOREIGN = {"std", "at", "c10", "torch", "thrust", "cub", "cooperative_groups", "nvcuda"}
 _CONDITIONAL = ("preproc_ifdef", "preproc_if")
 _NEVER = {
     r"\btex[123]D(?:fetch|gather|(?:Layered)?(?:Lod|Grad)?)\s*[<(]|\bcudaTextureObject_t\b|\btexture\s*<"
@@ -91,8 +93,11 @@ def items_of(path: Path, seen: set[Path] | None = None) -> list[Item]:
     seen.add(path.resolve())
     if path.suffix == ".py":
         data = cuda_text(path, data)
+    data = with_macros_written(data)
     if "TensorAccessor" in data or "packed_accessor" in data:
         data = without_accessors(path, data)
+    if ".sizes()" in data:
+        data = with_sizes(data)
     if "__constant__" in data:
         data = without_constant_parts(path, data)
     if _VARIABLE.search(data):
@@ -208,7 +213,9 @@ def _set_apart(text: str) -> str:
     for start, end, new in sorted(edits, reverse=True):
         if not any(first <= start and end <= last and (first, last) != (start, end) for first, last in whole.items()):
             data = data[:start] + new.encode() + data[end:]
-    return data.decode()
+    own = {text_of(node.child("name")) for node in spaces} - _FOREIGN  # what they have is lifted out of them
+    found = re.compile(rf"\b(?:{'|'.join(map(re.escape, own))})::(?=\w)") if own else None
+    return found.sub("", data.decode()) if found is not None else data.decode()
 
 
 def _innermost(spaces: Sequence[Node], node: Node) -> Node:
@@ -264,6 +271,8 @@ def _item(path: Path, node: Node) -> list[Item]:
             head = text[: _body_start(inside) - node.start_byte]
             kind = "kernel" if "__global__" in head else "device" if "__device__" in head else "host"
             called = function_name(inside)
+            if called.isupper() and inside.child("type") is None:  # `TEST_F(Suite, Name) {...}`
+                called = "_".join(_WORD.findall(head.partition("(")[2]))
             return [Item(kind, text, (called,), line, node, path)] if called else []
         case "preproc_def" | "preproc_function_def":
             name_node = inside.child("name")
@@ -292,9 +301,7 @@ def _body_start(function: Node) -> int:
 
 
 def function_name(function: Node) -> str:
-    declarator = function.child("declarator")
-    while declarator is not None and declarator.type != "function_declarator":
-        declarator = declarator.child("declarator")
+    declarator = declared_as(function)
     name = declarator.child("declarator") if declarator is not None else None
     return name.text if name is not None else ""
 

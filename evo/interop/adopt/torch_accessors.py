@@ -177,3 +177,10 @@ class _Body:
         if match is None or match[1] not in self.ranks:
             return None
         return f"{match[1]}_size{match[3]}" if match[3] is not None else match[1]
+
+
+def with_sizes(text: str) -> str:
+    """`x.sizes()[1]`, and `s[1]` of `const auto s = x.sizes()`, as `x.size(1)`."""
+    for alias, tensor in re.findall(r"\b(\w++)\s*+=\s*+(\w++)\.sizes\(\)\s*+;", text):
+        text = re.sub(rf"\b{alias}\s*+\[\s*+(-?\d++)\s*+\]", rf"{tensor}.size(\1)", text)
+    return re.sub(r"\.sizes\(\)\s*+\[\s*+(-?\d++)\s*+\]", r".size(\1)", text)

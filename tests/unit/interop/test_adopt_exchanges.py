@@ -7,6 +7,7 @@ from adopted_files import FILES, adopted_text, drafted, drafted_text
 
 from evo.errors import TaskInvalid
 from evo.interop.adopt.draft_trial import DraftTrial
+from evo.interop.adopt.oracle import widened
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,79 @@ def test_fresh_files_are_read_as_they_are_meant(name, axes, tensors):
     draft = drafted(FILES / "sixteenth" / name)
     assert set(draft.axes) == set(axes.split())
     assert {f"{tensor.name}:{tensor.role}" for tensor in draft.given} == set(tensors.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "axes", "tensors", "kernel"),
+    [
+        ("alibi_attn_ext", "B H S D", "q:in k:in slopes:in out:out", "scores_kernel"),  # a switch macro around a lambda
+        ("bench_fnptr", "rows cols", "x:in y:out", "l2norm_block"),  # `kernel<<<grid, block>>>(args...)`
+        ("bilateral_make", "w h", "src:in c_gauss:in dst:out", "bilateral"),  # a struct from malloc, read by fscanf
+        ("crossentropy_dev", "B T V", "logits:in targets:in out:out", "crossentropy_forward_kernel1"),  # cudaCheck(...)
+        ("gtest_scan", "rows len", "d_in:in out:out", "RowScan"),  # TEST_F
+        ("kernel_table", "size_x size_y", "idata:in odata:out", "transposeNaive"),  # `kernel = &transposeNaive`
+        ("lambda_parallel_for", "nx ny", "dh:in du:inout", "for_each_2d"),  # views with `operator()`
+        ("mapped_zero_copy", "n", "hx:in hy:out", "window_sum"),  # memory of the host that is mapped
+        ("std_array_gray", "WIDTH HEIGHT", "rgb:in weights:in gray:out", "to_gray"),  # `if (auto e = ...; e != ...)`
+        ("swiglu_ext", "num_tokens input_1", "input:in out:out", "act_and_mul_kernel"),  # a macro that launches
+    ],
+)
+def test_launches_behind_macros_pointers_and_tests_are_read(name, axes, tensors, kernel):
+    draft = drafted(FILES / "twentyfirst" / f"{name}.cu")
+    assert set(draft.axes) == set(axes.split())
+    assert {f"{tensor.name}:{tensor.role}" for tensor in draft.given} == set(tensors.split())
+    assert draft.program.launches[-1].kernel == kernel
+
+
+def test_methods_that_return_an_expression_are_it():
+    """So that the rules see what is read: `H(i, j)` of a view is `H_p[j * H_nx + i]`, captured by a lambda or not."""
+    text = drafted(FILES / "twentyfirst" / "lambda_parallel_for.cu").launches[0].instance.text
+    assert "f_U_p[j * f_U_nx + i] += f_dt * f_g * lap;" in text
+    assert "f_H_p[jp * f_H_nx + i]" in text
+
+
+VIEW = """
+template <class T> struct View {
+    T* data; int pitch;
+    __device__ T& at(int r, int c) { return data[r * pitch + c]; }
+    __device__ T row_sum(int r, int n) const {
+        T s = 0;
+        for (int c = 0; c < n; ++c) s += data[r * pitch + c];
+        return s;
+    }
+};
+__global__ void means(View<float> in, View<float> out, int rows, int cols) {
+    int r = blockIdx.x * blockDim.x + threadIdx.x;
+    if (r < rows) out.at(r + 1 - 1, 0) = in.row_sum(r, cols) / cols;
+}
+#define DIE(x) { if ((x) != cudaSuccess) return 1; }
+int main() {
+    int rows = 300, cols = 200; float *a, *b, *h = new float[rows * cols];
+    DIE(cudaMalloc(&a, rows * cols * sizeof(float)))
+    DIE(cudaMalloc(&b, rows * sizeof(float)))
+    DIE(cudaMemcpy(a, h, rows * cols * sizeof(float), cudaMemcpyHostToDevice))
+    means<<<(rows + 127) / 128, 128>>>(View<float>{a, cols}, View<float>{b, 1}, rows, cols);
+    DIE(cudaMemcpy(h, b, rows * sizeof(float), cudaMemcpyDeviceToHost))
+}
+"""
+
+
+def test_a_struct_template_by_value_is_taken_apart_and_put_together(tmp_path):
+    """A method of one expression becomes that; one with a loop needs the struct itself."""
+    draft = drafted_text(tmp_path, VIEW)
+    text = draft.launches[0].instance.text
+    names = [param.name for param in draft.launches[0].instance.params]
+    assert names == ["in_data", "in_pitch", "out_data", "out_pitch", "rows", "cols"]
+    assert "View<float> in; in.data = in_data; in.pitch = in_pitch;" in text
+    assert "out_data[(r + 1 - 1) * out_pitch + 0] = in.row_sum(r, cols)" in text
+    assert [(t.name, t.role, t.shape) for t in draft.given] == [("a", "in", ["rows", "cols"]), ("b", "out", ["rows"])]
+
+
+def test_an_include_keeps_its_name_in_float64():
+    """`float.h` has been asked for as `double.h`, so that a kernel with FLT_MAX was held to its last rounding."""
+    wide = widened("#include <float.h>\n__global__ void f(float* x) { x[0] = -FLT_MAX; }\n")
+    assert wide is not None
+    assert "#include <float.h>\n__global__ void f(double* x)" in wide
 
 
 @pytest.mark.parametrize(

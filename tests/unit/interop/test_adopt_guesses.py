@@ -52,12 +52,14 @@ def test_the_host_code_tells_tensors_and_sizes(name, axes, tensors):
     assert {f"{t.name}:{t.role}" for t in found.tensors} == set(tensors.split())
 
 
-def test_a_functor_is_put_together_from_its_fields():
+def test_a_functor_is_what_it_returns_over_its_fields():
     """`map_reduce_rows(..., Map map, Reduce reduce)`: one functor with two fields, one without any."""
     (launch,) = drafted("functor_map.cu").launches
     assert launch.instance.template == {"Map": "Affine", "Reduce": "Sum"}
     assert [param.name for param in launch.instance.params[-2:]] == ["map_scale", "map_shift"]
-    assert "Sum reduce;" in launch.instance.text
+    assert "(scratch[threadIdx.x] + scratch[threadIdx.x + stride])" in launch.instance.text
+    assert "reduce(" not in launch.instance.text
+    assert "Sum reduce;" not in launch.instance.text
     assert "Sum::identity()" in launch.instance.text
 
 

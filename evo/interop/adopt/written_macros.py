@@ -1,0 +1,76 @@
+"""Macros of a stranger's file that no grammar reads where they stand: launches, functions, lines without a `;`."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+
+from evo.analysis.access.preprocess import ExpansionTooLong, expand
+from evo.spec.comments import replace_comments, without_comments
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_MACRO = re.compile(r"(?m)^[ \t]*+#[ \t]*+define[ \t]++(\w++)\(((?:\\\n|[^\n])*+)")
+_DIRECTIVES = re.compile(r"(?m)^[ \t]*+#(?:\\\n|[^\n])*+")
+_CALL = re.compile(r"\b([A-Za-z_]\w*+)[ \t]*+\(")
+_BRACKET = re.compile(r"[()]")
+_WRITES = re.compile(r"<<<|\b__(?:global|device)__\b")  # launches and functions are no expressions
+_LOOP = re.compile(r"[^()]*+\)\s*+(?:\\\s*+)?(?:for|while|if|else)\b")  # what is no statement by itself
+_NEAR = 2000  # characters
+
+
+def with_macros_written(text: str) -> str:
+    """Macros that launch, define functions or are given code with a launch, as what they stand for, each in its line;
+    and a `;` behind others that stand as a line of code without one, which no grammar takes for a statement."""
+    defined = {match[1]: match[0] for match in _MACRO.finditer(text)}
+    words = {name: set(_WORD.findall(body)) for name, body in defined.items()}
+    writing = {name for name, body in defined.items() if _WRITES.search(body)}
+    for _ in defined:
+        writing |= {name for name in defined if words[name] & writing}
+    code = _DIRECTIVES.sub(lambda match: _blank(match[0]), replace_comments(text, _blank))
+    loops = {n for n, body in defined.items() if _LOOP.match(body.partition("(")[2]) and body.rstrip()[-1] not in ";}"}
+    prefix = "\n".join(body for name, body in defined.items() if name in writing or "__VA_ARGS__" in body)
+    pieces, copied, ended = list[str](), 0, 0
+    for match in _CALL.finditer(code):
+        name, start = match[1], match.start()
+        if start < copied or (name not in defined and not (name.isupper() and len(name) > 3)):
+            continue
+        end = _closed(text, match.end())
+        whole = text[start:end]
+        if name in writing or (name in defined and "__VA_ARGS__" in defined[name] and "<<<" in whole):
+            with contextlib.suppress(ExpansionTooLong):
+                told = f"{prefix}\n{without_comments(whole)}".encode()
+                written = re.sub(r"\\?\n", " ", expand(told, {}).data.decode()).strip()
+                pieces += [text[copied:start], written, "\n" * whole.count("\n")]
+                copied = end
+        elif name not in loops and _stands_alone(code, start, end, ended):
+            pieces += [text[copied:end], ";"]
+            copied = ended = end
+    return "".join([*pieces, text[copied:]])
+
+
+def _closed(text: str, at: int) -> int:
+    """The place behind the bracket that closes the one before a place."""
+    depth = 1
+    for mark in _BRACKET.finditer(text, at):
+        depth += 1 if mark[0] == "(" else -1
+        if depth == 0:
+            return mark.end()
+    return len(text)
+
+
+def _blank(text: str) -> str:
+    return re.sub(r"[^\n]", " ", text)
+
+
+def _stands_alone(code: str, start: int, end: int, ended: int) -> bool:
+    """Whether a call is a line of a function's code, with no `;` behind it. ended: where the last such one ends."""
+    line = code[code.rfind("\n", 0, start) + 1 : start]
+    before, after = code[max(start - _NEAR, 0) : start].rstrip()[-1:], code[end : end + _NEAR].partition("\n")
+    follows = re.match(r"\s*+[A-Za-z_}]", after[2])
+    return (
+        line[:1] in " \t"
+        and not line.strip()
+        and (before in "{};" or (start - ended < _NEAR and not code[ended:start].strip()))
+        and not after[0].strip()
+        and follows is not None
+    )

@@ -375,7 +375,7 @@ class _Maker:
     def _text(self, launched: Launched, size: HostNumber, fixed: dict[str, int | float], what: str) -> str:
         how = substituted(size.how, fixed) if size.how is not None else size.value
         if how is None:
-            why, hint = "", "make it an expression over sizes that the program sets; or set one: --axis N=1048576"
+            why, hint = "", "give it a variable, `int n = ...;`: as a size, it is guessed, and --axis n=4096 changes it"
             if unknown := sorted(self.program.host.undefined):
                 why = f": nothing in the file defines {', '.join(unknown[:3])}"
                 hint = f"if nvcc is given -D{unknown[0]}=..., give it here as well: --axis {unknown[0]}=256"

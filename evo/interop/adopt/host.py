@@ -47,7 +47,7 @@ class Host(HostStart):
         self.passed, self.beside, self.wanted = {}, {}, None
         self.functions: dict[str, Node] = {}
         self.functors = {}
-        self.undefined = set()
+        self.undefined, self.untold = set(), frozenset()
         self.heads: dict[str, Node] = {}
         self.compiled_in: set[str] = set()  # words between `<` and `>` of calls and launches
         self.kernels: dict[str, Node] = {}
@@ -85,8 +85,10 @@ class Host(HostStart):
                 scope[name] = value.cell
             else:
                 by_value = isinstance(value, HostRecord) and "&" not in kind
-                scope[name] = HostVariable(name, kind, copied(value) if by_value else value)
-                if isinstance(value, HostNumber) and name != "argc" and self._function_touches(node):
+                is_asked = value == UNKNOWN and name in self.given and self.is_integer(kind)
+                held = self.guessed(name) if is_asked else copied(value) if by_value else value
+                scope[name] = HostVariable(name, kind, held)
+                if isinstance(value, HostNumber) and not is_asked and name != "argc" and self._function_touches(node):
                     self.store(scope[name], value)  # a number that a launcher is given goes by the parameter's name
         for param in params[-1:] if params and "..." in params[-1].kind else ():
             rest = [HostVariable(f"{param.name}_{at}", "auto", v) for at, v in enumerate(arguments[len(params) - 1 :])]
@@ -228,6 +230,7 @@ class Host(HostStart):
                     started = self.guessed(name, value.text)
                 if "host_vector" not in kind or not self.moved(cell, started, node.row + 1):
                     self.store(cell, started)
+                    cell.untold = self.untold_in(value) if started == UNKNOWN else frozenset()
             elif "vector" in kind or (not pointer and (self.is_record(kind) or bare_type(kind) == "dim3")):
                 self.store(cell, self.constructed(kind, None))
 

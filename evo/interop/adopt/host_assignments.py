@@ -29,6 +29,8 @@ class HostAssignments(HostExpressions):
     moved: Callable[[HostVariable, object, int], bool]  # whether an assignment copied between vectors of host and GPU
     element_assigned: Callable[[Node, str, object], None]  # `a[i] = b` of memory of the host
     size_name: Callable[[str, int | float | None], str]  # a variable's name, unless another size has it
+    is_integer: Callable[[str], bool]  # whether a type is one of whole numbers
+    given: dict[str, int]
     is_asked_for: Callable[[str, str, Node], bool]  # whether a variable gets a size from outside of the program
     guessed: Callable[[str, str], HostNumber]  # such a size, and what it is set to
 
@@ -46,6 +48,12 @@ class HostAssignments(HostExpressions):
             case "subscript_expression":
                 return self.element_cell(node)
         return None
+
+    def untold_in(self, node: Node) -> frozenset[str]:
+        """Variables of whole numbers that an expression asks for, and that nothing in the file sets."""
+        cells = [self.place(each) for each in node.walk() if each.type in ("identifier", "field_expression")]
+        asked = [c for c in cells if c is not None and c.value in (None, UNKNOWN) and self.is_integer(c.type)]
+        return frozenset().union(*(cell.untold or {cell.name} for cell in asked))
 
     def exchange(self, first: Node | None, second: Node) -> object:
         """`std::swap(a, b)`, `a.swap(b)`."""
@@ -129,8 +137,11 @@ class HostAssignments(HostExpressions):
                 return cell.value
             known = isinstance(old, HostNumber) and isinstance(value, HostNumber)
             value = applied(operator[:-1], old, value) if known else UNKNOWN  # type: ignore[arg-type]
+        if value == UNKNOWN and right is not None and cell.name in self.given and self.is_integer(cell.type):
+            value = self.guessed(cell.name, right.text)
         if not self.moved(cell, value, node.row + 1):
             self.store(cell, value)
+            cell.untold = self.untold_in(right) if value == UNKNOWN and right is not None else frozenset()
         return cell.value
 
     def _set_field(self, left: Node, value: object) -> object:

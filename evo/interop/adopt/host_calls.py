@@ -59,6 +59,7 @@ class HostCalls(HostFillCalls):
 
     functions: dict[str, Node]
     notes: list[str]
+    untold: frozenset[str]  # variables that launches ask for, and that nothing in the file sets
 
     heads: dict[str, Node]  # of functions that are templates
     unknown_sizes: list[str]
@@ -187,6 +188,7 @@ class HostCalls(HostFillCalls):
             is_known = self.find(name) is not None
             what = f"{name} is a pointer to a kernel" if is_known else f"the kernel {name} is not defined in this file"
             raise problem(self.path, line, what, "put the kernel into the file, and launch it by its name")
+        self.untold = self.untold.union(*(self.untold_in(each) for each in (*launch.named_children, *given)))
         shape = [self.value(child) for child in launch.named_children]
         grid, block = (extent_of([part]) for part in (*shape, UNKNOWN, UNKNOWN)[:2])
         shared = shape[2] if len(shape) > 2 and isinstance(shape[2], HostNumber) else HostNumber.number(0)

@@ -111,6 +111,7 @@ class HostVariable:
     type: str
     value: object = None
     is_fixed: bool = False  # a loop's counter, or a block size: its number, and no name
+    untold: frozenset[str] = frozenset()  # why its number is not known: variables that nothing in the file sets
 
 
 @dataclass(eq=False, slots=True)

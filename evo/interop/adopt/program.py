@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,15 +22,17 @@ from evo.interop.adopt.host_values import (
     Launched,
     problem,
 )
+from evo.interop.adopt.launch_sequences import matching
 from evo.interop.adopt.parameters import parameters_of
-from evo.interop.adopt.pointer_accesses import PointerAccess, accesses_of
 from evo.interop.adopt.python_source import arguments_of
 from evo.interop.adopt.top_level_items import NOT_IN_FILE, Item, items_of, reached, refuse_what_cannot_run, words_of
 from evo.spec.comments import without_comments
 from evo.spec.element_types import OF_C_TYPE
 from evo.spec.source_text import read_source
 
-_MOST_ARGUMENTS = 10
+_MOST_ARGUMENTS, _MOST_GUESSED = 10, 4
+_GUESSED_SIZE, _GUESSED_BLOCK = 1 << 10, 1 << 8
+_BLOCK = re.compile(r"block|thread|tpb", re.IGNORECASE)
 _CONFLICT = re.compile(r"(?m)^<{7} ")
 _OTHERS = {  # what has kernels that are none of CUDA C++, by a word of it
     re.compile(r"^\s*@(?:numba\.)?cuda\.jit\b", re.MULTILINE): "Numba",
@@ -115,11 +118,13 @@ def read_program(path: Path, kernel: str | None, given: Mapping[str, int]) -> Ho
     chosen = None
     for root, argc in ((each, argc) for each in reversed(roots) for argc in _argument_counts(each)):
         found = _run(path, items, root, given, argc, kernel)
-        match = _matching(found, kernel)
+        match = matching(found, kernel)
         if not match and found.wished:
             found = _run(path, items, root, {**{n: int(v) for n, v in found.wished.items()}, **given}, argc, kernel)
-            match = _matching(found, kernel)
+            match = matching(found, kernel)
         if match:
+            run = functools.partial(_run, path, items, root, argc=argc, wanted=kernel)
+            found, match = _with_guesses(found, match, run, kernel)
             chosen = (root, found, match[-1])
             break
     if chosen is None:
@@ -142,6 +147,23 @@ def read_program(path: Path, kernel: str | None, given: Mapping[str, int]) -> Ho
     place = next(at for at, item in enumerate(items) if item.kind == "kernel")
     items[place:place] = host.functors.values()  # which the kernels that take them must know
     return HostProgram(path, items, host, launched, host.events[:first], host.events[last + 1 :], others, root.name)
+
+
+def _with_guesses(
+    host: Host, match: list[list[HostEvent]], run: Callable[..., Host], kernel: str | None
+) -> tuple[Host, list[list[HostEvent]]]:
+    """The same with guesses for sizes that a library or a file tells, as `int n = archive.shape(0)`."""
+    given, guesses = host.given, dict[str, int]()
+    for _ in range(_MOST_GUESSED):
+        if not (new := host.untold - guesses.keys()):
+            break
+        guesses |= {name: _GUESSED_BLOCK if _BLOCK.search(name) else _GUESSED_SIZE for name in new}
+        again = run({**guesses, **given})
+        if not (found := matching(again, kernel)):
+            break
+        again.unknown_sizes += [name for name in guesses if name not in given and name in again.named]
+        host, match = again, found
+    return host, match
 
 
 def _given_macros(path: Path, items: Sequence[Item], given: Mapping[str, int], source: str) -> list[Item]:
@@ -332,85 +354,9 @@ def _defaults(functions: Sequence[str]) -> dict[str, int]:
     """Sizes for a launcher that nobody calls: a million elements in all, the block as its name says."""
     heads = " ".join(text.partition("{")[0] for text in functions)
     params = re.findall(r"\b(?:int|unsigned|size_t|long|int64_t|uint32_t)\s+(\w+)\s*[,)]", heads)
-    blocks = [name for name in params if re.search(r"block|thread|tpb", name, re.IGNORECASE)]
+    blocks = [name for name in params if _BLOCK.search(name)]
     sizes = [name for name in params if name not in blocks]
     each = {0: 1 << 20, 1: 1 << 20, 2: 1 << 10, 3: 1 << 7}.get(len(sizes), 1 << 5)
     if "Tensor" in heads:  # they have the sizes; what is passed beside them is a number of groups, taps or steps
         each = _BESIDE_TENSORS
     return dict.fromkeys(sizes, each) | dict.fromkeys(blocks, 256)
-
-
-def _matching(host: Host, kernel: str | None) -> list[list[HostEvent]]:
-    """The sequences that launch a kernel; without a name, all."""
-    found = _sequences(host)
-    return [s for s in found if kernel is None or any(e.launched and e.launched.kernel == kernel for e in s)]
-
-
-def _sequences(host: Host) -> list[list[HostEvent]]:
-    """Launches that belong together: what is copied back ends a sequence, and so does a launch that does it again."""
-    events = host.events
-    found: list[list[HostEvent]] = []
-    current: list[HostEvent] = []
-    for event in events:
-        if event.kind == "launch":
-            if current and _is_repeated(current, event):
-                continue  # a warm-up, or the same once more under a timer
-            if current and _is_other_version(host, current, event):
-                found.append(current)
-                current = []
-            current.append(event)
-        elif event.kind == "out" and current:
-            following = [e for e in events[events.index(event) :] if e.kind == "launch"]
-            if not following or not _goes_on(current, following[0], events):
-                found.append(current)
-                current = []
-        elif event.kind in ("zero", "in") and current and _is_over(current, event):
-            found.append(current)
-            current = []
-    return [*found, current] if current else found
-
-
-def _is_repeated(current: Sequence[HostEvent], event: HostEvent) -> bool:
-    last = current[-1].launched
-    return last is not None and event.launched is not None and last.looks_like(event.launched)
-
-
-def _is_over(current: Sequence[HostEvent], event: HostEvent) -> bool:
-    """Whether memory is set again that launches before have used: then the next ones begin anew."""
-    return any(event.memory is memory for each in current for memory in _memories(each))
-
-
-def _is_other_version(host: Host, current: Sequence[HostEvent], event: HostEvent) -> bool:
-    """The same memory in another kernel of the same job, as courses compare them: naive, tiled, unrolled.
-
-    What writes something else goes on with the job: norms of columns, then columns over their norms."""
-    assert event.launched is not None
-    last = current[-1].launched
-    assert last is not None
-    same = _memories(current[-1]) == _memories(event)
-    is_other = last.kernel != event.launched.kernel and len(current) == 1 and not event.is_step
-    if not same or len(_memories(event)) < 2 or not is_other:
-        return False
-    first, second = (_written(host, each) for each in (last, event.launched))
-    return first == second or not first or not second
-
-
-def _written(host: Host, launched: Launched) -> set[Allocation]:
-    """What a launch writes, as far as the kernel's own text shows it."""
-    kernel = host.kernels[launched.kernel]
-    touches = accesses_of(kernel.text, launched.kernel)
-    pairs = zip(parameters_of(kernel), launched.passed, strict=False)
-    return {v.memory for p, v in pairs if isinstance(v, DevicePointer) and touches.get(p.name, PointerAccess()).written}
-
-
-def _goes_on(current: Sequence[HostEvent], event: HostEvent, events: Sequence[HostEvent]) -> bool:
-    """Whether a launch behind a copy to the host needs what launches before it made, and makes something else."""
-    ours = {memory for each in current for memory in _memories(each)}
-    theirs = set(_memories(event))
-    new = theirs - ours
-    return bool(theirs & ours) and bool(new) and any(e.kind == "out" and e.memory in new for e in events)
-
-
-def _memories(event: HostEvent) -> list[Allocation]:
-    launched = event.launched
-    return [a.memory for a in launched.arguments if isinstance(a, DevicePointer)] if launched is not None else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from adopted_files import FILES, adopted_text, drafted, drafted_text
 
-from evo.errors import TaskInvalid
+from evo.errors import SyntaxInvalid, TaskInvalid
 from evo.interop.adopt.draft_trial import DraftTrial
 from evo.interop.adopt.oracle import widened
 
@@ -94,6 +94,40 @@ def test_a_struct_template_by_value_is_taken_apart_and_put_together(tmp_path):
     assert "View<float> in; in.data = in_data; in.pitch = in_pitch;" in text
     assert "out_data[(r + 1 - 1) * out_pitch + 0] = in.row_sum(r, cols)" in text
     assert [(t.name, t.role, t.shape) for t in draft.given] == [("a", "in", ["rows", "cols"]), ("b", "out", ["rows"])]
+
+
+NPY = """
+#include "cnpy.h"
+__global__ void shifted(const float* x, const float* bias, float* y, int rows, int cols) {
+    int c = blockIdx.x * blockDim.x + threadIdx.x;
+    if (c < cols) y[blockIdx.y * cols + c] = x[blockIdx.y * cols + c] + bias[c];
+}
+int main(int argc, char** argv) {
+    cnpy::NpyArray a = cnpy::npy_load(argv[1]);
+    if (a.shape.size() != 2) return 1;
+    COUNTED
+    float *x, *b, *y, *h = new float[ROWS * cols];
+    cudaMalloc(&x, a.num_bytes()); cudaMalloc(&y, a.num_bytes()); cudaMalloc(&b, cols * sizeof(float));
+    cudaMemcpy(x, a.data<float>(), a.num_bytes(), cudaMemcpyHostToDevice);
+    const int threads = cols < 256 ? cols : 256;
+    shifted<<<dim3((cols + threads - 1) / threads, ROWS), threads>>>(x, b, y, ROWS, cols);
+    cudaMemcpy(h, y, a.num_bytes(), cudaMemcpyDeviceToHost);
+}
+"""
+
+
+def test_sizes_that_a_library_tells_are_guesses_and_the_hint_for_others_works(tmp_path):
+    text = NPY.replace("COUNTED", "const int rows = a.shape[0], cols = a.shape[1];").replace("ROWS", "rows")
+    draft = drafted_text(tmp_path, text)
+    assert draft.axes == {"rows": 1024, "cols": 16384}  # cols as the length of an allocation
+    assert sorted(draft.program.host.unknown_sizes) == ["cols", "rows"]
+    assert draft.launches[0].grid == ("ceil_div(cols, min(cols, 256))", "rows")
+    assert drafted_text(tmp_path, text, rows=77).axes["rows"] == 77
+    text = NPY.replace("COUNTED", "const int cols = a.shape[1];").replace("ROWS", "a.shape[0]")
+    with pytest.raises(SyntaxInvalid) as raised:
+        drafted_text(tmp_path, text)
+    assert raised.value.hint is not None
+    assert "`int n = ...;`" in raised.value.hint  # which the first text does
 
 
 def test_an_include_keeps_its_name_in_float64():

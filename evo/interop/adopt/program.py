@@ -99,22 +99,7 @@ def read_program(path: Path, kernel: str | None, given: Mapping[str, int]) -> Ho
     items[:0] = _given_macros(path, items, given, source)
     roots = _roots(path, items)
     if not roots:
-        if own := _TASK_LINE.search(source):
-            what = f"is a kernel file of evo already: its task is {own[1]}"
-            raise problem(path, source.count("\n", 0, own.start()) + 1, what, f"`evo check {path.name}`")
-        names = ", ".join(item.names[0] for item in kernels)
-        code = without_comments(source, keep_lines=True)
-        if (left_open := code.count("{") - code.count("}")) > 0:
-            what = f"the file ends before a launch of {names}, with {left_open} bracket{'s' * (left_open > 1)} open"
-            raise problem(path, code.rstrip().count("\n") + 1, what, "is it whole?")
-        hint = "add a launcher to the file, a host function with the launch, so that grid, block and sizes are known"
-        if "hipLaunchKernelGGL" in code:
-            hint = "hipLaunchKernelGGL is not read: write that launch as name<<<grid, block>>>(...), with cudaMalloc"
-        line, known = kernels[0].line, names.replace(", ", "|")
-        if meant := re.search(rf"(?<!void )\b({known})\s*(?:<<?[^<;]{{0,80}})?\([^;{{}}]{{0,200}}\)\s*;", code):
-            line = code.count("\n", 0, meant.start()) + 1
-            hint = f"`{meant[0][:40]}` is no launch: write {meant[1]}<<<grid, block>>>(...)"
-        raise problem(path, line, f"no launch of {names}: no name<<<grid, block>>>(...) in this file", hint)
+        raise _without_launch(path, source, kernels)
     chosen = None
     for root, argc in ((each, argc) for each in reversed(roots) for argc in _argument_counts(each)):
         found = _run(path, items, root, given, argc, kernel)
@@ -214,6 +199,26 @@ def _without_kernel(path: Path) -> Exception:
         return problem(path, line, "a __global__ function from here on cannot be parsed", hint)
     hint = "adopt a .cu file with a kernel and its launch; `evo new` makes a task without any"
     return problem(path, 1, "no __global__ kernel in this file", hint)
+
+
+def _without_launch(path: Path, source: str, kernels: Sequence[Item]) -> Exception:
+    """Why no function of a file launches a kernel."""
+    if own := _TASK_LINE.search(source):
+        what = f"is a kernel file of evo already: its task is {own[1]}"
+        return problem(path, source.count("\n", 0, own.start()) + 1, what, f"`evo check {path.name}`")
+    names = ", ".join(item.names[0] for item in kernels)
+    code = without_comments(source, keep_lines=True)
+    if (left_open := code.count("{") - code.count("}")) > 0:
+        what = f"the file ends before a launch of {names}, with {left_open} bracket{'s' * (left_open > 1)} open"
+        return problem(path, code.rstrip().count("\n") + 1, what, "is it whole?")
+    hint = "add a launcher to the file, a host function with the launch, so that grid, block and sizes are known"
+    if "hipLaunchKernelGGL" in code:
+        hint = "hipLaunchKernelGGL is not read: write that launch as name<<<grid, block>>>(...), with cudaMalloc"
+    line, known = kernels[0].line, names.replace(", ", "|")
+    if meant := re.search(rf"(?<!void )\b({known})\s*(?:<<?[^<;]{{0,80}})?\([^;{{}}]{{0,200}}\)\s*;", code):
+        line = code.count("\n", 0, meant.start()) + 1
+        hint = f"`{meant[0][:40]}` is no launch: write {meant[1]}<<<grid, block>>>(...)"
+    return problem(path, line, f"no launch of {names}: no name<<<grid, block>>>(...) in this file", hint)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from evo.interop.adopt.host_values import (
 )
 from evo.interop.adopt.launch_sequences import matching
 from evo.interop.adopt.parameters import parameters_of
-from evo.interop.adopt.python_source import arguments_of
+from evo.interop.adopt.python_source import arguments_of, macros_in
 from evo.interop.adopt.top_level_items import NOT_IN_FILE, Item, items_of, reached, refuse_what_cannot_run, words_of
 from evo.spec.comments import without_comments
 from evo.spec.element_types import OF_C_TYPE
@@ -158,10 +158,12 @@ def _given_macros(path: Path, items: Sequence[Item], given: Mapping[str, int], s
     nodes = [node for item in items for node in item.node.walk() if node.type.endswith(("declarator", "declaration"))]
     words -= {name for item in items for name in item.names} | {declarator_name(node) for node in nodes}
     told = {name: (f"{value}", NOT_IN_FILE) for name, value in given.items()}
+    if path.suffix == ".py":
+        told |= {name: (value, NOT_IN_FILE) for name, value in macros_in(source).items() if name not in given}
     for said in _DEFINES.finditer(source):
         told.setdefault(said[1], (said[2] or "1", source.count("\n", 0, said.start()) + 1))
     found = []
-    for name, (value, line) in told.items() if path.suffix != ".py" else ():
+    for name, (value, line) in told.items():
         if name in words:
             text = f"#define {name} {value}"
             found.append(Item("macro", text, (name,), line, read(f"{text}\n".encode()).named_children[0], path))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from evo.cuda.source import Param, kernel_signatures
 from evo.spec.element_types import ELEMENT_TYPES, OF_C_TYPE
@@ -29,6 +29,8 @@ SAME = r"astype|as(?:contiguous)?array|array|to_gpu|to_device|int|float"  # what
 _ITSELF = re.compile(rf"{SAME}|copy|ravel|reshape|get|In|Out|InOut|uint32|int32|u?int64|intp|float32|float64")
 _GLOBAL = re.compile(r'(?:template\s*<[^<>]*>\s*|extern\s+"C"\s+)?__global__')
 _NOTHING = ast.arguments([], [], None, [], [], None, [])
+_PARTS = ("shape", "nbytes", "T", "dtype", "itemsize", "strides", "data", "ndim")  # of arrays
+_FIELD = "1024"  # of a field that is a whole number, if nothing tells it
 _COMPOUND = (ast.If, ast.With, ast.For, ast.While, ast.Try)
 
 
@@ -37,23 +39,55 @@ def launchers_of(tree: ast.Module, code: str) -> list[tuple[int, int, str]]:
 
     code: the CUDA of the file.
     """
-    constants = {
+    constants = _constants(tree)
+    handles = _handles(tree, constants)
+    if not handles:
+        return []
+    kernels = kernel_signatures(_GLOBAL.sub('extern "C" __global__', code))
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    numbers = numbers_of(tree)
+    imports = (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
+    modules = {(name.asname or name.name).partition(".")[0] for node in imports for name in node.names}
+    found = [_Launcher(handles, kernels, each.args, numbers, modules).text(each.name, each.body) for each in functions]
+    own = [statement for statement in tree.body if not isinstance(statement, ast.FunctionDef | ast.ClassDef)]
+    found.append(_Launcher(handles, kernels, _NOTHING, _fields(tree), modules).text("file_launches", own))
+    return [each for each in found if each is not None]
+
+
+def _constants(tree: ast.Module) -> dict[str, object]:
+    """What the file sets to a number or a string."""
+    return {
         node.targets[0].id: node.value.value
         for node in tree.body
         if isinstance(node, ast.Assign)
         and isinstance(node.targets[0], ast.Name)
         and isinstance(node.value, ast.Constant)
     }
-    handles = _handles(tree, constants)
-    if not handles:
-        return []
-    kernels = kernel_signatures(_GLOBAL.sub('extern "C" __global__', code))
-    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
-    numbers = {name: value for name, value in constants.items() if isinstance(value, int | float)}
-    found = [_Launcher(handles, kernels, each.args, numbers).text(each.name, each.body) for each in functions]
-    own = [statement for statement in tree.body if not isinstance(statement, ast.FunctionDef | ast.ClassDef)]
-    found.append(_Launcher(handles, kernels, _NOTHING, {}).text("file_launches", own))
-    return [each for each in found if each is not None]
+
+
+def numbers_of(tree: ast.Module) -> dict[str, int | float]:
+    """Numbers by name: constants of the file, and what objects of its classes have."""
+    return {n: v for n, v in _constants(tree).items() if isinstance(v, int | float)} | _fields(tree)
+
+
+def _fields(tree: ast.Module) -> dict[str, int | float]:
+    """Numbers that objects of the file's classes have: defaults of fields, `self.tile = 16`, `Config(tile=32)`."""
+    told: dict[str, ast.expr] = {}
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    for node in (node for each in classes for node in ast.walk(each)):
+        match node:
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                told[name] = value
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
+                told[name] = told.get(value.id, value) if isinstance(value, ast.Name) else value
+            case ast.FunctionDef(name="__init__", args=given) if given.defaults:
+                last = zip(reversed(given.args), reversed(given.defaults), strict=False)
+                told |= {param.arg: value for param, value in last}
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        if called(call) in {each.name for each in classes}:
+            told |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
+    numbers = {name: value.value for name, value in told.items() if isinstance(value, ast.Constant)}
+    return {name: value for name, value in numbers.items() if type(value) in (int, float)}  # type: ignore[misc]
 
 
 def _handles(tree: ast.Module, constants: Mapping[str, object]) -> dict[str, str]:
@@ -110,8 +144,9 @@ class _Launcher:
         kernels: Mapping[str, Sequence[Param]],
         given: ast.arguments,
         constants: Mapping[str, int | float],
+        modules: Collection[str],
     ) -> None:
-        self.handles, self.kernels = handles, kernels
+        self.handles, self.kernels, self.modules = handles, kernels, modules
         self.params = [param.arg for param in given.args if param.arg != "self"]
         self.constants = {name: value for name, value in constants.items() if name not in self.params}
         self.used: set[str] = set()
@@ -140,7 +175,8 @@ class _Launcher:
             for p in self.params
         }
         first, last = body[0].lineno, body[-1].end_lineno or body[-1].lineno
-        params = (f"{kinds[p]} {p}" + (f" = {self.defaults[p]}" if p in self.defaults else "") for p in self.params)
+        told = {p: text for p, text in self.defaults.items() if kinds.get(p) != "torch::Tensor"}
+        params = (f"{kinds[p]} {p}" + (f" = {told[p]}" if p in told else "") for p in self.params)
         made = f"torch::Tensor {name}({', '.join(params)}) {{ "
         made += "".join(f"auto {name} = {self.constants[name]}; " for name in sorted(self.used))
         for line, text in lines:
@@ -290,11 +326,23 @@ class _Launcher:
                 return f"{name}.{'xyz'[at]}"
             case ast.Attribute(attr="size"):
                 return self._of_array("numel", node.value, "")
+            case ast.Attribute(value=ast.Name(id=name), attr=attr) if name not in self.modules and attr not in _PARTS:
+                return self._field(attr)
             case ast.IfExp(body=then, orelse=otherwise):
                 return self._value(then) or self._value(otherwise)
             case ast.Call():
                 return self._call(node)
         return None
+
+    def _field(self, name: str) -> str:
+        """`self.rows`: a number that its class tells, else what the launcher is given."""
+        if name in self.constants:
+            self.used.add(name)
+        elif name not in self.known:
+            self.params.append(name)
+            self.known.add(name)
+            self.defaults[name] = _FIELD
+        return name
 
     def _of_array(self, method: str, node: ast.expr, argument: str) -> str | None:
         text = self._value(node)

@@ -12,7 +12,7 @@ from pathlib import Path
 from evo.interop.adopt.fills import PLACE, UNTOLD
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied, factors, names_of
 from evo.interop.adopt.host_values import problem
-from evo.interop.adopt.python_launches import MADE, OPERATORS, SAME, called, launchers_of
+from evo.interop.adopt.python_launches import MADE, OPERATORS, SAME, called, launchers_of, numbers_of
 from evo.spec.source_text import read_source
 
 Dims = list[HostNumber]
@@ -92,6 +92,18 @@ class LauncherArgument:
     number: float | None = None
     fill: object = None
     sizes: Mapping[str, int] = field(default_factory=dict)
+
+
+def macros_in(source: str) -> dict[str, str]:
+    """What a Python file has CUDA compiled with: `f"-DWINDOW={window}"`, `"-DN=256"`."""
+    tree = ast.parse(source)
+    told = {name: str(value) for name, value in numbers_of(tree).items()}
+    found: dict[str, str] = {}
+    for text in (ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr | ast.Constant)):
+        for name, value in re.findall(r"-D ?(\w++)=\{?(\w++)\}?", text):
+            number = value if value.isdigit() else told.get(value)
+            found |= {name: number} if number is not None else {}
+    return found
 
 
 def arguments_of(path: Path) -> dict[str, list[LauncherArgument]]:

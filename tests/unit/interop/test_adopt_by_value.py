@@ -118,6 +118,44 @@ main()
 '''
 
 
+OBJECTS = """
+from dataclasses import dataclass
+import cupy as cp
+import numpy as np
+SOURCE = r'''
+extern "C" __global__ void rolling(const float* x, float* out, const int n_series, const int n_time) {
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    if (t >= n_time) return;
+    float sum = 0.0f;
+    for (int k = 0; k < WINDOW && k <= t; k++) sum += x[blockIdx.y * n_time + t - k];
+    out[blockIdx.y * n_time + t] = sum;
+}
+'''
+@dataclass
+class Config:
+    threads: int = 128
+class Rolling:
+    def __init__(self, config, n_series, n_time, window=12):
+        self.config, self.n_series, self.n_time, self.window = config, n_series, n_time, window
+        self.kernel = cp.RawModule(code=SOURCE, options=("-std=c++14", f"-DWINDOW={window}")).get_function("rolling")
+    def __call__(self, x):
+        cfg = self.config
+        out = cp.empty_like(x)
+        grid = ((self.n_time + cfg.threads - 1) // cfg.threads, self.n_series)
+        self.kernel(grid, (cfg.threads,), (x, out, np.int32(self.n_series), np.int32(self.n_time)))
+        return out
+"""
+
+
+def test_fields_of_python_objects_and_macros_for_the_compiler_are_read(tmp_path: Path) -> None:
+    (tmp_path / "rolling.py").write_text(OBJECTS)
+    draft = drafted(tmp_path / "rolling.py")
+    assert draft.axes == {"n_series": 1024, "n_time": 1024}
+    assert (draft.launches[0].grid, draft.launches[0].block) == (("ceil_div(n_time, 128)", "n_series"), ("128",))
+    assert "#define WINDOW 12" in draft.code
+    assert "#define WINDOW 20" in drafted(tmp_path / "rolling.py", WINDOW=20).code
+
+
 def test_a_launch_in_python_is_read_with_its_shapes(tmp_path: Path) -> None:
     draft = drafted(CUPY)
     assert draft.axes == {"n_queries": 16, "dim": 128, "n_items": 20000}

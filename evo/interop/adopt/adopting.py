@@ -211,7 +211,10 @@ def _set_axes(draft: Draft, given: Mapping[str, int]) -> None:
         if axis in draft.program.host.kept or axis in draft.constants or is_macro:
             continue
         if axis not in draft.axes:
-            raise UsageError(f"--axis {axis}: no launch has this size", hint=known_words("axes", axis, draft.axes))
+            known = [*draft.axes, *draft.constants, *draft.program.command_line]
+            raise UsageError(
+                f"--axis {axis}: no launch has this size", hint=known_words("axes", axis, dict.fromkeys(known))
+            )
         draft.axes[axis] = value
 
 

@@ -209,7 +209,13 @@ def _accessed(call: Node, kinds: Mapping[str, str], host: HostRecords) -> Edit |
     if record is None or node is None or len(lines) != 1 or lines[0].type != "return_statement":
         return None
     own = {param.name: each for param, each in zip(parameters_of(node), given.inside, strict=False)}
-    if len(own) != len(parameters_of(node)) or any(n.type in _STEPS for n in given.walk()):
+    uses = [n.text for n in lines[0].walk() if n.type == "identifier"]
+    twice = [each for word, each in own.items() if uses.count(word) != 1]  # a call there may have an effect
+    if (
+        len(own) != len(parameters_of(node))
+        or any(n.type in _STEPS for n in given.walk())
+        or any(n.type == "call_expression" for each in twice for n in each.walk())
+    ):
         return None
     bracketed = {word: each.text if each.type in _PLAIN else f"({each.text})" for word, each in own.items()}
     by = dict(record.given(arguments)) | bracketed

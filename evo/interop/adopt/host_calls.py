@@ -186,8 +186,11 @@ class HostCalls(HostFillCalls):
             name, texts = held.name, held.template
         elif name not in self.kernels:
             is_known = self.find(name) is not None
-            what = f"{name} is a pointer to a kernel" if is_known else f"the kernel {name} is not defined in this file"
-            raise problem(self.path, line, what, "put the kernel into the file, and launch it by its name")
+            what = f"nothing tells which kernel {name} is" if is_known else f"this file has no kernel {name}"
+            hint = f"launch one of those that it has by its name: {', '.join(self.kernels)}; or put it into the file"
+            raise problem(self.path, line, what, hint)
+        if len(launch.named_children) < 2:
+            raise problem(self.path, line, f"the launch of {name} has no block", "name<<<grid, block>>>(...) has both")
         self.untold = self.untold.union(*(self.untold_in(each) for each in (*launch.named_children, *given)))
         shape = [self.value(child) for child in launch.named_children]
         grid, block = (extent_of([part]) for part in (*shape, UNKNOWN, UNKNOWN)[:2])

@@ -107,7 +107,7 @@ class Failing(Exception):
 
 
 _MENDED_IN_FILE = {  # what no assumption is to blame for
-    r"block\.[xyz] = \d+, allowed": "mend the launch: a block has 1024 threads at most",
+    r"block\.[xyz] = \d+, allowed|threads per block": "a block has 1024 threads at most: mend the launch, or --axis",
     r"parameter \w+: `": "pass arrays as plain pointers, and numbers and small structs by value",
     r"ptxas error": "make it smaller: a block has 48 KB of arrays in shared memory, a thread 255 registers",
     r"\bline \d+: ": "leave it out of the kernel: nothing that a variant does there could be compared",

@@ -130,6 +130,45 @@ def test_sizes_that_a_library_tells_are_guesses_and_the_hint_for_others_works(tm
     assert "`int n = ...;`" in raised.value.hint  # which the first text does
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "line", "to_do"),
+    [
+        ("&transposeNaive", "&transposeNaiv", 47, "copyKernel, transposeNaive"),
+        ("<<<grid, threads>>>(d_odata", "<<<grid>>>(d_odata", 47, "<<<grid, block>>>"),
+    ],
+)
+def test_a_launch_that_cannot_be_read_names_what_to_write(tmp_path, old, new, line, to_do):
+    text = (FILES / "twentyfirst" / "kernel_table.cu").read_text()
+    assert old in text
+    with pytest.raises(SyntaxInvalid) as raised:
+        drafted_text(tmp_path, text.replace(old, new))
+    assert f"given.cu:{line}: " in str(raised.value)
+    assert to_do in str(raised.value.hint)
+
+
+COUNTED = """
+struct View { float* p; __device__ float squared(int i) const { return p[i] * p[i]; } };
+__device__ int next(int* c) { return atomicAdd(c, 1); }
+__global__ void k(View v, int* c, float* y, int n) {
+    if (blockIdx.x * 64 + threadIdx.x < n) y[blockIdx.x * 64 + threadIdx.x] = v.squared(next(c));
+}
+int main() {
+    int n = 4096, *c; float *x, *y, *h = new float[n];
+    cudaMalloc(&x, n * 4); cudaMalloc(&y, n * 4); cudaMalloc(&c, 4); cudaMemset(c, 0, 4);
+    cudaMemcpy(x, h, n * 4, cudaMemcpyHostToDevice);
+    k<<<(n + 63) / 64, 64>>>(View{x}, c, y, n);
+    cudaMemcpy(h, y, n * 4, cudaMemcpyDeviceToHost);
+}
+"""
+
+
+def test_what_has_an_effect_is_not_written_twice(tmp_path):
+    """`p[next(c)] * p[next(c)]` would count twice."""
+    text = drafted_text(tmp_path, COUNTED).launches[0].instance.text
+    assert "v.squared(next(c))" in text
+    assert "View v; v.p = v_p;" in text
+
+
 def test_an_include_keeps_its_name_in_float64():
     """`float.h` has been asked for as `double.h`, so that a kernel with FLT_MAX was held to its last rounding."""
     wide = widened("#include <float.h>\n__global__ void f(float* x) { x[0] = -FLT_MAX; }\n")

@@ -245,7 +245,7 @@ class HostCalls(HostFillCalls):
             memory, byte = memory_of(self.value(given[0])), self.size(given[1])
             if memory is not None:
                 self.events.append(HostEvent("zero" if byte.value == 0 else "fill", line, memory))
-        elif name in ("cudaLaunchKernel", "cudaLaunchCooperativeKernel", "cudaLaunchKernelEx"):
+        elif name.startswith("cudaLaunch") and "Kernel" in name:  # others are written as launches before
             raise problem(self.path, line, f"a launch by {name}", "launch the kernel as name<<<grid, block>>>(...)")
         elif name == "cudaGetDeviceProperties" and given:
             for field, value in _CHIP.items():

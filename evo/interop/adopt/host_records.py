@@ -14,6 +14,7 @@ from evo.interop.adopt.host_assignments import HostAssignments
 from evo.interop.adopt.host_expressions import VECTOR_BASES, VECTORS, bare_type, with_words
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
 from evo.interop.adopt.host_values import Address, Allocation, DevicePointer, HostArray, HostRecord, HostVariable
+from evo.interop.adopt.parameters import takes
 from evo.spec.element_types import OF_C_TYPE, is_float
 from evo.spec.source_text import at_commas
 
@@ -249,7 +250,7 @@ class HostRecords(HostAssignments):
         with self._bound(record, arguments):
             found = self.empty(record)
             found.arguments = tuple(arguments)
-            makers = [node for node in record.constructors if _takes(node, len(values))]
+            makers = [node for node in record.constructors if takes(node, len(values))]
             if makers:
                 self.construct(found, makers[0], values)
             else:
@@ -284,6 +285,8 @@ class HostRecords(HostAssignments):
         def begin() -> None:
             for each in setting.named_children if setting is not None else []:
                 name = each.named_children[0].text if each.named_children else ""
+                if name == found.type:  # `Matrix(n, host) : Matrix(n) {...}`
+                    self._delegated(found, each.named_children[-1].inside)
                 cell = found.fields.get(name)
                 if cell is not None and self.is_device_vector(cell.type):
                     self.device_vector(cell, each.named_children[-1].inside, each.row + 1)
@@ -291,6 +294,12 @@ class HostRecords(HostAssignments):
                     self.store(cell, self.constructed(cell.type, each.named_children[-1]))
 
         self.run_function(maker, values, fields, begin)
+
+    def _delegated(self, found: HostRecord, given: Sequence[Node]) -> None:
+        makers = self.records[found.type].constructors if found.type in self.records else []
+        maker = next((node for node in makers if takes(node, len(given))), None)
+        if maker is not None and self.depth < _DEEPEST_CALL:
+            self.construct(found, maker, [self.value(each) for each in given])
 
     def _fill(self, found: HostRecord, given: Sequence[Node], values: Sequence[object]) -> None:
         """`{4, 2.f}` and `{.n = 4}`."""
@@ -407,11 +416,3 @@ def parted(text: str) -> tuple[str, str]:
         if depth == 0 and text[place - 1 : place + 1] == "::":
             return text[: place - 1].strip(), text[place + 1 :].strip()
     return "", text.strip()
-
-
-def _takes(maker: Node, count: int) -> bool:
-    declarator = next((n for n in maker.walk() if n.type == "function_declarator"), None)
-    inside = declarator.child("parameters") if declarator is not None else None
-    params = [c for c in (inside.named_children if inside is not None else []) if "parameter" in c.type]
-    least = sum(c.type == "parameter_declaration" for c in params)
-    return least <= count <= len(params) and maker.child("body") is not None

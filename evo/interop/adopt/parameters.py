@@ -69,6 +69,10 @@ def deduced_type(function: Node, name: str, arguments: Sequence[object]) -> str 
             return value.memory.element
         if kind == name and isinstance(value, HostRecord):
             return value.type
+        given = re.search(r"<([^<>]*+)>", kind) if isinstance(value, HostRecord) else None  # `Matrix<T>`
+        words = [word.strip() for word in given[1].split(",")] if given is not None else []
+        if isinstance(value, HostRecord) and name in words and len(words) == len(value.arguments):
+            return value.arguments[words.index(name)]
     return None
 
 
@@ -81,3 +85,12 @@ def _template_parameter(param: Node) -> TemplateParameter:
         pointer = re.search(r"\(\s*+[*&]\s*+([A-Za-z_]\w*)\s*+\)", param.text)  # `T (*F)(const T&)`
         name = pointer[1] if pointer is not None else words[-1] if words else ""
     return TemplateParameter(name, default.text if default is not None else None)
+
+
+def takes(maker: Node, count: int) -> bool:
+    """Whether a function with a body may be called with so many arguments."""
+    declarator = next((n for n in maker.walk() if n.type == "function_declarator"), None)
+    inside = declarator.child("parameters") if declarator is not None else None
+    params = [c for c in (inside.named_children if inside is not None else []) if "parameter" in c.type]
+    least = sum(c.type == "parameter_declaration" for c in params)
+    return least <= count <= len(params) and maker.child("body") is not None

@@ -214,8 +214,8 @@ def _without_launch(path: Path, source: str, kernels: Sequence[Item]) -> Excepti
         what = f"the file ends before a launch of {names}, with {left_open} bracket{'s' * (left_open > 1)} open"
         return problem(path, code.rstrip().count("\n") + 1, what, "is it whole?")
     hint = "add a launcher to the file, a host function with the launch, so that grid, block and sizes are known"
-    if "hipLaunchKernelGGL" in code:
-        hint = "hipLaunchKernelGGL is not read: write that launch as name<<<grid, block>>>(...), with cudaMalloc"
+    if other := re.search(r"\b(?:hipLaunchKernelGGL|cu(?:da)?LaunchKernel\w*)", code):
+        hint = f"{other[0]} is not read here: write that launch as name<<<grid, block>>>(...), with cudaMalloc"
     line, known = kernels[0].line, names.replace(", ", "|")
     if meant := re.search(rf"(?<!void )\b({known})\s*(?:<<?[^<;]{{0,80}})?\([^;{{}}]{{0,200}}\)\s*;", code):
         line = code.count("\n", 0, meant.start()) + 1

@@ -14,7 +14,7 @@ from evo.interop.adopt.host_values import problem
 from evo.interop.adopt.parameters import declared_as, parameters_of
 from evo.interop.adopt.python_source import cuda_text
 from evo.interop.adopt.torch_accessors import with_sizes, without_accessors
-from evo.interop.adopt.written_macros import with_macros_written
+from evo.interop.adopt.written_macros import with_launches_written, with_macros_written
 from evo.spec.comments import without_comments
 from evo.spec.source_text import read_source
 
@@ -93,7 +93,7 @@ def items_of(path: Path, seen: set[Path] | None = None) -> list[Item]:
     seen.add(path.resolve())
     if path.suffix == ".py":
         data = cuda_text(path, data)
-    data = with_macros_written(data)
+    data = with_macros_written(with_launches_written(data))
     if "TensorAccessor" in data or "packed_accessor" in data:
         data = without_accessors(path, data)
     if ".sizes()" in data:

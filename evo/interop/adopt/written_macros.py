@@ -7,8 +7,10 @@ import re
 
 from evo.analysis.access.preprocess import ExpansionTooLong, expand
 from evo.spec.comments import replace_comments, without_comments
+from evo.spec.source_text import at_commas
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_LAUNCH = re.compile(r"\bcudaLaunch(?:Cooperative)?Kernel[ \t]*+\(")
 _MACRO = re.compile(r"(?m)^[ \t]*+#[ \t]*+define[ \t]++(\w++)\(((?:\\\n|[^\n])*+)")
 _DIRECTIVES = re.compile(r"(?m)^[ \t]*+#(?:\\\n|[^\n])*+")
 _CALL = re.compile(r"\b([A-Za-z_]\w*+)[ \t]*+\(")
@@ -45,6 +47,24 @@ def with_macros_written(text: str) -> str:
         elif name not in loops and _stands_alone(code, start, end, ended):
             pieces += [text[copied:end], ";"]
             copied = ended = end
+    return "".join([*pieces, text[copied:]])
+
+
+def with_launches_written(text: str) -> str:
+    """`cudaLaunchKernel((void*)k, grid, block, args, bytes, stream)` as `k<<<grid, block, bytes, stream>>>(...)`."""
+    pieces, copied = list[str](), 0
+    for match in _LAUNCH.finditer(text):
+        end = _closed(text, match.end())
+        kernel, *shape = (part.strip() for part in at_commas(text[match.end() : end - 1]))
+        name = re.search(r"([A-Za-z_][\w:]*+(?:<[^()]*+>)?)\)?\Z", kernel)
+        array = re.escape(shape[2]) if len(shape) > 2 else ""
+        listed = re.findall(rf"\b{array}\s*+\[[^\]]*+\]\s*+=\s*+\{{([^}}]*+)\}}", text[: match.start()])
+        if name is None or not array or not listed:
+            continue
+        passed = (re.sub(r"\A\s*(?:\([^()]*+\)\s*)?&", "", each) for each in at_commas(listed[-1]))
+        launch = f"{name[1]}<<<{', '.join([*shape[:2], *shape[3:]])}>>>({', '.join(passed)})"
+        pieces += [text[copied : match.start()], launch, "\n" * text.count("\n", match.start(), end)]
+        copied = end
     return "".join([*pieces, text[copied:]])
 
 

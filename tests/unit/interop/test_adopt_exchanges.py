@@ -36,7 +36,9 @@ def test_fresh_files_are_read_as_they_are_meant(name, axes, tensors):
         ("alibi_attn_ext", "B H S D", "q:in k:in slopes:in out:out", "scores_kernel"),  # a switch macro around a lambda
         ("bench_fnptr", "rows cols", "x:in y:out", "l2norm_block"),  # `kernel<<<grid, block>>>(args...)`
         ("bilateral_make", "w h", "src:in c_gauss:in dst:out", "bilateral"),  # a struct from malloc, read by fscanf
+        ("cg_dot_occupancy", "batch len", "da:in db:in dout:out", "batched_dot"),  # cudaLaunchKernel
         ("crossentropy_dev", "B T V", "logits:in targets:in out:out", "crossentropy_forward_kernel1"),  # cudaCheck(...)
+        ("gpu_matrix_class", "rows cols", "a:in result:out", "logsumexp_rows"),  # a constructor that delegates
         ("gtest_scan", "rows len", "d_in:in out:out", "RowScan"),  # TEST_F
         ("kernel_table", "size_x size_y", "idata:in odata:out", "transposeNaive"),  # `kernel = &transposeNaive`
         ("lambda_parallel_for", "nx ny", "dh:in du:inout", "for_each_2d"),  # views with `operator()`

@@ -84,7 +84,7 @@ class Host(HostStart):
             if isinstance(value, Address) and "&" in kind:
                 scope[name] = value.cell
             else:
-                by_value = isinstance(value, HostRecord) and "&" not in kind
+                by_value = isinstance(value, HostRecord) and not set("&*") & set(kind)
                 is_asked = value == UNKNOWN and name in self.given and self.is_integer(kind)
                 held = self.guessed(name) if is_asked else copied(value) if by_value else value
                 scope[name] = HostVariable(name, kind, held)
@@ -197,6 +197,9 @@ class Host(HostStart):
         kind = text_of(node.child("type"))
         for declarator in node.children_of("declarator"):
             name = declarator_name(declarator)
+            if re.match(r"&{0,2}\s*+\[", declarator.text):
+                self.declared_parts(declarator)
+                continue
             if name is None:
                 if (meant := FUNCTION_POINTER.match(declarator.text)) is not None:
                     self.declared_pointer(meant[1], declarator.child("value"))

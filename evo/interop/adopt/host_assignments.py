@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from evo.cuda.source.parser import Node
@@ -18,7 +19,19 @@ from evo.interop.adopt.host_values import (
     HostVariable,
 )
 from evo.interop.adopt.parameters import parameters_of
-from evo.spec.element_types import OF_C_TYPE
+from evo.spec.element_types import OF_C_TYPE, is_float
+
+_EXTENT = re.compile(
+    r"(?:get|num|n)?_?(?:rows|cols|columns|width|height|depth|size|length|count|channels|elements|nnz|vertices|edges"
+    r"|points|particles|samples|pixels|nodes|total|w|h|n)",
+    re.IGNORECASE,
+)
+_ARGUMENT = re.compile(  # as a program is started: a number from its command line
+    r"(?:\((?:int|unsigned|long|size_t)\)\s*+)?(?:std::)?(?:ato(?:i|l|ll)|sto(?:i|l|ul|ll|ull)|strto(?:l|ul|ll|ull))"
+    r"\s*+\(\s*+argv\s*+\[\s*+\d++\s*+\][^()]*+\)"
+)
+_NO_SIZE = re.compile(r"iter|step|rep|block|thread|device|gpu|seed|trial|epoch|kernel|mode|verb", re.IGNORECASE)
+_EXTENT_GUESS, _CHANNELS = 1 << 10, 3
 
 
 class HostAssignments(HostExpressions):
@@ -29,10 +42,8 @@ class HostAssignments(HostExpressions):
     moved: Callable[[HostVariable, object, int], bool]  # whether an assignment copied between vectors of host and GPU
     element_assigned: Callable[[Node, str, object], None]  # `a[i] = b` of memory of the host
     size_name: Callable[[str, int | float | None], str]  # a variable's name, unless another size has it
-    is_integer: Callable[[str], bool]  # whether a type is one of whole numbers
     given: dict[str, int]
-    is_asked_for: Callable[[str, str, Node], bool]  # whether a variable gets a size from outside of the program
-    guessed: Callable[[str, str], HostNumber]  # such a size, and what it is set to
+    method_of: Callable[[HostRecord, str, Sequence[object]], object]
 
     def place(self, node: Node | None) -> HostVariable | None:
         """The variable, field or element that an expression is; None for others."""
@@ -124,6 +135,9 @@ class HostAssignments(HostExpressions):
             is_field = left is not None and left.type == "field_expression"
             return self._set_field(left, value) if is_field and left is not None else value
         old, right = cell.value, node.child("right")
+        if isinstance(old, HostRecord) and not isinstance(value, HostRecord) and operator == "=":
+            self.method_of(old, "operator=", [value])  # `buffer = host_vector`
+            return old
         if operator == "=" and value == UNKNOWN and right is not None:
             if self.is_asked_for(cell.name, cell.type, right) and not self.is_open:
                 is_set = isinstance(old, HostNumber) and bool(old.value)  # as without arguments; 0 is no size yet
@@ -184,3 +198,26 @@ class HostAssignments(HostExpressions):
         if names and isinstance(value.how, int) and "*" not in cell.type:
             return HostNumber.named(self.size_name(cell.name, value.value), value.value)
         return value
+
+    def is_asked_for(self, name: str, kind: str, value: Node) -> bool:
+        """Whether an integer is an extent of some library's object, `image.rows`, `mesh->numEdges()`, or a size that
+        the program is started with: `atoi(argv[2])`, unless its name says that it counts something else.
+        """
+        if self.is_integer(kind) and _ARGUMENT.fullmatch(value.text):
+            return _NO_SIZE.search(name) is None
+        asked = value.child("function") if value.type == "call_expression" else value
+        if not self.is_integer(kind) or asked is None or asked.type != "field_expression":
+            return False
+        return _EXTENT.fullmatch(text_of(asked.child("field"))) is not None
+
+    def is_integer(self, kind: str) -> bool:
+        name = bare_type(self.types.get(bare_type(kind), kind))
+        return name in OF_C_TYPE and not is_float(OF_C_TYPE[name])
+
+    def guessed(self, name: str, asked: str = "") -> HostNumber:
+        """A size that nothing in the file tells. asked: what the program sets it to, `image.channels()`."""
+        is_short = "channel" in name.lower() or "channel" in re.split(r"\.|->", asked)[-1].lower()
+        value = self.given.get(name, _CHANNELS if is_short else _EXTENT_GUESS)
+        if name not in self.given and name not in self.unknown_sizes:
+            self.unknown_sizes.append(name)
+        return HostNumber.named(self.size_name(name, value), value)

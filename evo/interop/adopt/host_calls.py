@@ -27,7 +27,6 @@ from evo.interop.adopt.host_values import (
     Launched,
     problem,
 )
-from evo.spec.element_types import OF_C_TYPE, is_float
 
 _ALLOCATE = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync", "hipMalloc")
 _COPY = ("cudaMemcpy", "cudaMemcpyAsync")
@@ -36,19 +35,8 @@ _CASTS = ("static_cast", "reinterpret_cast", "const_cast")
 _SAME = tuple(f"std::{word}" for word in ("forward", "move", "ref", "cref", "as_const"))  # what they are given
 _LIBRARIES = ("cublas", "cudnn", "cufft", "cusparse", "curand", "thrust", "cub::")
 _ROUNDED_UP = re.compile(r"(?:ATen)?(?:ceil_?div|div_?up|div_?round_?up|divide_?up)", re.I)  # of PyTorch, CUDA, CCCL
-_EXTENT = re.compile(
-    r"(?:get|num|n)?_?(?:rows|cols|columns|width|height|depth|size|length|count|channels|elements|nnz|vertices|edges"
-    r"|points|particles|samples|pixels|nodes|total|w|h|n)",
-    re.IGNORECASE,
-)
-_ARGUMENT = re.compile(  # as a program is started: a number from its command line
-    r"(?:\((?:int|unsigned|long|size_t)\)\s*+)?(?:std::)?(?:ato(?:i|l|ll)|sto(?:i|l|ul|ll|ull)|strto(?:l|ul|ll|ull))"
-    r"\s*+\(\s*+argv\s*+\[\s*+\d++\s*+\][^()]*+\)"
-)
-_NO_SIZE = re.compile(r"iter|step|rep|block|thread|device|gpu|seed|trial|epoch|kernel|mode|verb", re.IGNORECASE)
 _CHIP = {"multiProcessorCount": 58, "maxThreadsPerBlock": 1024, "warpSize": 32}
 _BLOCK, _RESIDENT = 256, 6  # what the runtime advises for a small kernel: threads of a block, blocks of a processor
-_EXTENT_GUESS, _CHANNELS = 1 << 10, 3
 _DEEPEST = 24
 _GUESS, _LARGEST_GUESS = 16, 1 << 18  # of a count that nothing tells: so many times the largest size, up to this
 _FEW = 16  # bins, channels: such a size says nothing of how much there is
@@ -251,6 +239,10 @@ class HostCalls(HostFillCalls):
             for field, value in _CHIP.items():
                 word = f"{given[0].text.lstrip('&')}.{field}"
                 self.scopes[0][word] = HostVariable(word, "", HostNumber.number(value))
+        elif name == "cudaGetDeviceCount" and given:
+            place = self.value(given[0])
+            if isinstance(place, Address):
+                place.cell.value = HostNumber.number(1)
         elif name == "cudaDeviceGetAttribute" and len(given) > 1:
             word = given[1].text.rpartition("cudaDevAttr")[2].lower()
             self._set(
@@ -322,29 +314,6 @@ class HostCalls(HostFillCalls):
         held = [cell.value for scope in self.scopes for cell in scope.values()]
         fields = [each.fields.get(name) for each in held if isinstance(each, HostRecord)]
         return [field for field in fields if field is not None and field.value == UNKNOWN]
-
-    def is_asked_for(self, name: str, kind: str, value: Node) -> bool:
-        """Whether an integer is an extent of some library's object, `image.rows`, `mesh->numEdges()`, or a size that
-        the program is started with: `atoi(argv[2])`, unless its name says that it counts something else.
-        """
-        if self.is_integer(kind) and _ARGUMENT.fullmatch(value.text):
-            return _NO_SIZE.search(name) is None
-        asked = value.child("function") if value.type == "call_expression" else value
-        if not self.is_integer(kind) or asked is None or asked.type != "field_expression":
-            return False
-        return _EXTENT.fullmatch(text_of(asked.child("field"))) is not None
-
-    def is_integer(self, kind: str) -> bool:
-        name = bare_type(self.types.get(bare_type(kind), kind))
-        return name in OF_C_TYPE and not is_float(OF_C_TYPE[name])
-
-    def guessed(self, name: str, asked: str = "") -> HostNumber:
-        """A size that nothing in the file tells. asked: what the program sets it to, `image.channels()`."""
-        is_short = "channel" in name.lower() or "channel" in re.split(r"\.|->", asked)[-1].lower()
-        value = self.given.get(name, _CHANNELS if is_short else _EXTENT_GUESS)
-        if name not in self.given and name not in self.unknown_sizes:
-            self.unknown_sizes.append(name)
-        return HostNumber.named(self.size_name(name, value), value)
 
     def _copy(self, given: list[Node], line: int) -> None:
         if len(given) < 3:

@@ -313,7 +313,8 @@ class HostExpressions(abc.ABC):
                 return held if isinstance(held, HostArray) else self.value(argument)
             return self.value(argument)
         value = self.value(argument)
-        return value.cell.value if isinstance(value, Address) else UNKNOWN
+        held = value if isinstance(value, HostRecord) else UNKNOWN  # `*options` of an owner or an optional
+        return value.cell.value if isinstance(value, Address) else held
 
     def element_cell(self, node: Node) -> HostVariable | None:
         """The variable that `a[2]` is, of an array of pointers or of few whole numbers."""
@@ -340,7 +341,7 @@ class HostExpressions(abc.ABC):
             return held.items[index.value]
         if isinstance(held, HostArray) and self.is_open and index.how is not None:
             return self.item(held, index, text_of(node.child("argument")))
-        return held if isinstance(held, HostArray) else UNKNOWN
+        return held if isinstance(held, HostArray | HostRecord) else UNKNOWN  # the first of those from calloc
 
     def _field(self, node: Node) -> object:
         held = self.value(node.child("argument"))
@@ -365,7 +366,8 @@ class HostExpressions(abc.ABC):
             return random
         if (array := re.search(r"\barray\s*+<(.*),([^,]*)>", kind)) is not None:
             length = self.in_text(array[2], {})
-            return HostArray("", length if isinstance(length, HostNumber) else UNKNOWN, bare_type(array[1]))
+            items = tuple(self.value(each) for each in inner)
+            return HostArray("", length if isinstance(length, HostNumber) else UNKNOWN, bare_type(array[1]), items)
         if "vector" in kind or "unique_ptr" in kind:
             return self._vector(kind, inner, is_list=given is not None and given.type == "initializer_list")
         return self.value(inner[0]) if len(inner) == 1 else UNKNOWN

@@ -9,7 +9,7 @@ from evo.cuda.source.parser import Node, read
 from evo.interop.adopt.host_expressions import bare_type
 from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber
 from evo.interop.adopt.host_tensors import HostTensors
-from evo.interop.adopt.host_values import Allocation, DevicePointer, HostArray, HostEvent, HostVariable
+from evo.interop.adopt.host_values import Allocation, DevicePointer, HostArray, HostEvent, HostRecord, HostVariable
 
 FUNCTION_POINTER = re.compile(r"\(\s*+\*\s*+(?:const\s++)?(\w++)\s*+(?:\[[^\]]*+\])?\s*+\)\s*+\(")
 
@@ -79,6 +79,13 @@ class HostVectors(HostTensors):
             cell.value = HostArray(name, HostNumber.number(len(items)), items=items)
         elif value is not None:
             cell.value = self.value(value)
+
+    def declared_parts(self, declarator: Node) -> None:
+        """`auto const& [n, dt] = options`: the fields of a struct, in order."""
+        names = next((node.inside for node in declarator.walk() if node.type.startswith("structured_binding")), [])
+        held = self.value(declarator.child("value")) if names else None
+        fields = list(held.fields.values()) if isinstance(held, HostRecord) else []
+        self.scopes[-1] |= {name.text: cell for name, cell in zip(names, fields, strict=False)}
 
     def declared_by_call(self, declarator: Node, kind: str) -> None:
         """`dim3 grid(a, b)`, `vector<int> h(n * m)`: of names alone, it reads like the declaration of a function."""

@@ -43,6 +43,8 @@ def test_fresh_files_are_read_as_they_are_meant(name, axes, tensors):
         ("kernel_table", "size_x size_y", "idata:in odata:out", "transposeNaive"),  # `kernel = &transposeNaive`
         ("lambda_parallel_for", "nx ny", "dh:in du:inout", "for_each_2d"),  # views with `operator()`
         ("mapped_zero_copy", "n", "hx:in hy:out", "window_sum"),  # memory of the host that is mapped
+        ("nbody_cpp", "n", "bodies:in ax:out", "accelerate"),  # `auto const& [n, ...]`, `buffer = vector`, std::array
+        ("omp_multi", "N", "c_d_data:in c_d_bins:out", "hist_atomics"),  # structs by pointer, from calloc
         ("std_array_gray", "WIDTH HEIGHT", "rgb:in weights:in gray:out", "to_gray"),  # `if (auto e = ...; e != ...)`
         ("swiglu_ext", "num_tokens input_1", "input:in out:out", "act_and_mul_kernel"),  # a macro that launches
     ],

@@ -87,6 +87,7 @@ def device_code(
     """The device code that the launches need, in the order of the file."""
     words = {w for each in order for w in words_of(each.text) - {param.name for param in each.params}}
     near = reached(program.items, [instance.item for instance in order], sorted(words))
+    macros = {name for item in program.items if item.kind == "macro" for name in item.names}
     parts: list[tuple[str, str]] = []
     for item in near:
         if item.kind == "include":
@@ -103,7 +104,7 @@ def device_code(
         elif item.kind == "value":
             parts.append(("value", _constant(item)))
         else:
-            parts.append((item.kind, item.text))
+            parts.append((item.kind, _for_device(item, macros)))
     lines = [f"typedef {plain} {name};" for name, plain in _FIXED_WIDTH.items() if _uses(parts, name)]
     last = ""
     for kind, whole in dict.fromkeys(parts):
@@ -112,6 +113,20 @@ def device_code(
         lines += [""] * bool(lines and blank) + [text]
         last = kind
     return "\n".join(lines) + "\n"
+
+
+def _for_device(item: Item, macros: Collection[str]) -> str:
+    """A type without what its constructors and methods do on the host alone."""
+    data = item.text.encode()
+    for node in reversed([*read(data).walk()]):
+        body = node.child("body")
+        around = node.parent.type if node.parent is not None else ""
+        if node.type != "function_definition" or body is None or around != "field_declaration_list":
+            continue
+        head = words_of(data[node.start_byte : body.start_byte].decode())
+        if not head & {"__device__", "constexpr", *macros}:
+            data = data[: node.start_byte] + data[node.end_byte :]
+    return data.decode()
 
 
 _EFFECTS = {"assignment_expression", "update_expression", "call_expression"}

@@ -102,7 +102,7 @@ class _Maker:
 
     def expanded(self, instance: Instance) -> str:
         """A kernel and the device functions of the file, with macros replaced."""
-        parts = [item.text for item in self.program.items if item.kind in ("macro", "device")]
+        parts = [item.text for item in self.program.items if item.kind in ("macro", "device", "type")]
         try:
             return expand("\n".join([*parts, instance.text]).encode(), {}).data.decode()
         except ExpansionTooLong:

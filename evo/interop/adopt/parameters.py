@@ -68,7 +68,7 @@ def deduced_type(function: Node, name: str, arguments: Sequence[object]) -> str 
         if kind == name and isinstance(value, DevicePointer) and value.memory.element:
             return value.memory.element
         if kind == name and isinstance(value, HostRecord):
-            return value.type
+            return value.type + (f"<{', '.join(value.arguments)}>" if value.arguments else "")
         given = re.search(r"<([^<>]*+)>", kind) if isinstance(value, HostRecord) else None  # `Matrix<T>`
         words = [word.strip() for word in given[1].split(",")] if given is not None else []
         if isinstance(value, HostRecord) and name in words and len(words) == len(value.arguments):

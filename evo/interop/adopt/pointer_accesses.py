@@ -120,6 +120,8 @@ def _use(node: Node, followed: bool, functions: Functions, above: tuple[Node, ..
         kind = parent.type
         if kind == "subscript_expression" and parent.child("argument") is not inner:
             return PointerAccess() if not followed else _read()
+        if kind == "field_expression" and parent.parent is not None and parent.parent.type == "call_expression":
+            return _by_method(parent, functions, above)
         if kind == "field_expression":
             followed = followed or parent.text[len(inner.text) :].lstrip().startswith("->")
         elif kind in ("subscript_expression", "pointer_expression"):
@@ -144,6 +146,21 @@ def _use(node: Node, followed: bool, functions: Functions, above: tuple[Node, ..
             return _read(followed)
         inner, parent = parent, parent.parent
     return PointerAccess()
+
+
+def _by_method(called: Node, functions: Functions, above: tuple[Node, ...]) -> PointerAccess:
+    """What a method, `store.store(x, i)`, does to what its object points to: to any of its fields."""
+    name, found = called.child("field"), PointerAccess()
+    for node in functions.get(name.text if name is not None else "", ()):
+        function, body = function_of(node), node.child("body")
+        if function is None or body is None or node in above:
+            continue
+        own = {param.name for param in function.params}
+        own |= {word for n in body.walk() if n.type == "init_declarator" and (word := declarator_name(n))}
+        fields = [n for n in body.walk() if n.type == "identifier" and n.text not in own]
+        for each in fields:
+            found |= _use(each, followed=False, functions=functions, above=(*above, node))
+    return found
 
 
 def _follows(argument: Node) -> bool:

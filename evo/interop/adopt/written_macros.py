@@ -14,6 +14,7 @@ _LAUNCH = re.compile(r"\bcudaLaunch(?:Cooperative)?Kernel[ \t]*+\(")
 _MACRO = re.compile(r"(?m)^[ \t]*+#[ \t]*+define[ \t]++(\w++)\(((?:\\\n|[^\n])*+)")
 _DIRECTIVES = re.compile(r"(?m)^[ \t]*+#(?:\\\n|[^\n])*+")
 _CALL = re.compile(r"\b([A-Za-z_]\w*+)[ \t]*+\(")
+_ELSE = re.compile(r"\)\s*+(?:\\\s*+)?else\b")  # goes on with an `if` before it
 _BRACKET = re.compile(r"[()]")
 _WRITES = re.compile(r"<<<|\b__(?:global|device)__\b")  # launches and functions are no expressions
 _LOOP = re.compile(r"[^()]*+\)\s*+(?:\\\s*+)?(?:for|while|if|else)\b")  # what is no statement by itself
@@ -23,9 +24,11 @@ _NEAR = 2000  # characters
 def with_macros_written(text: str) -> str:
     """Macros that launch, define functions or are given code with a launch, as what they stand for, each in its line;
     and a `;` behind others that stand as a line of code without one, which no grammar takes for a statement."""
-    defined = {match[1]: match[0] for match in _MACRO.finditer(text)}
+    every = {match[0]: match[1] for match in _MACRO.finditer(text)}
+    names = list(every.values())
+    defined = {name: body for body, name in every.items() if names.count(name) == 1}  # one text all the way
     words = {name: set(_WORD.findall(body)) for name, body in defined.items()}
-    writing = {name for name, body in defined.items() if _WRITES.search(body)}
+    writing = {name for name, body in defined.items() if _WRITES.search(body) or _ELSE.search(body)}
     for _ in defined:
         writing |= {name for name in defined if words[name] & writing}
     code = _DIRECTIVES.sub(lambda match: _blank(match[0]), replace_comments(text, _blank))
@@ -47,7 +50,12 @@ def with_macros_written(text: str) -> str:
         elif name not in loops and _stands_alone(code, start, end, ended):
             pieces += [text[copied:end], ";"]
             copied = ended = end
-    return "".join([*pieces, text[copied:]])
+    whole = "".join([*pieces, text[copied:]])
+    gone = "|".join(name for name in defined if name in writing)  # one between an `if` and its `else` is in the way
+    if not gone:
+        return whole
+    definition = rf"(?m)^[ \t]*+#[ \t]*+(?:define|undef)[ \t]++(?:{gone})\b(?:\\\n|[^\n])*+"
+    return re.sub(definition, lambda match: _blank(match[0]), whole)
 
 
 def with_launches_written(text: str) -> str:

@@ -45,6 +45,7 @@ def test_fresh_files_are_read_as_they_are_meant(name, axes, tensors):
         ("mapped_zero_copy", "n", "hx:in hy:out", "window_sum"),  # memory of the host that is mapped
         ("nbody_cpp", "n", "bodies:in ax:out", "accelerate"),  # `auto const& [n, ...]`, `buffer = vector`, std::array
         ("omp_multi", "N", "c_d_data:in c_d_bins:out", "hist_atomics"),  # structs by pointer, from calloc
+        ("warp_softmax_policy", "rows cols", "x:in y:out", "SoftmaxWarpImpl"),  # loaders by value, macros of `else if`
         ("std_array_gray", "WIDTH HEIGHT", "rgb:in weights:in gray:out", "to_gray"),  # `if (auto e = ...; e != ...)`
         ("swiglu_ext", "num_tokens input_1", "input:in out:out", "act_and_mul_kernel"),  # a macro that launches
     ],
@@ -54,6 +55,16 @@ def test_launches_behind_macros_pointers_and_tests_are_read(name, axes, tensors,
     assert set(draft.axes) == set(axes.split())
     assert {f"{tensor.name}:{tensor.role}" for tensor in draft.given} == set(tensors.split())
     assert draft.program.launches[-1].kernel == kernel
+
+
+def test_an_object_whose_method_writes_is_an_output_and_keeps_no_constructor():
+    """`store.store(buf + i, row, col)` writes; a constructor of the host would forbid to put `store` together."""
+    draft = drafted(FILES / "twentyfirst" / "warp_softmax_policy.cu")
+    text = draft.launches[0].instance.text
+    assert "DirectStore<float, float> store; store.dst = store_dst;" in text
+    assert "float buf[8];" in text  # the branch for 200 columns
+    assert "DirectStore(DST* dst" not in draft.code
+    assert "void store(const SRC* src" in draft.code
 
 
 def test_methods_that_return_an_expression_are_it():

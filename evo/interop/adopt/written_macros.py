@@ -24,16 +24,15 @@ _NEAR = 2000  # characters
 def with_macros_written(text: str) -> str:
     """Macros that launch, define functions or are given code with a launch, as what they stand for, each in its line;
     and a `;` behind others that stand as a line of code without one, which no grammar takes for a statement."""
-    every = {match[0]: match[1] for match in _MACRO.finditer(text)}
-    names = list(every.values())
-    defined = {name: body for body, name in every.items() if names.count(name) == 1}  # one text all the way
+    every = [(match.start(), match[1], match[0]) for match in _MACRO.finditer(text)]
+    defined = {name: body for _, name, body in every}
     words = {name: set(_WORD.findall(body)) for name, body in defined.items()}
     writing = {name for name, body in defined.items() if _WRITES.search(body) or _ELSE.search(body)}
     for _ in defined:
         writing |= {name for name in defined if words[name] & writing}
     code = _DIRECTIVES.sub(lambda match: _blank(match[0]), replace_comments(text, _blank))
     loops = {n for n, body in defined.items() if _LOOP.match(body.partition("(")[2]) and body.rstrip()[-1] not in ";}"}
-    prefix = "\n".join(body for name, body in defined.items() if name in writing or "__VA_ARGS__" in body)
+    prefixed = [(at, body) for at, name, body in every if name in writing or "__VA_ARGS__" in body]
     pieces, copied, ended = list[str](), 0, 0
     for match in _CALL.finditer(code):
         name, start = match[1], match.start()
@@ -43,7 +42,8 @@ def with_macros_written(text: str) -> str:
         whole = text[start:end]
         if name in writing or (name in defined and "__VA_ARGS__" in defined[name] and "<<<" in whole):
             with contextlib.suppress(ExpansionTooLong):
-                told = f"{prefix}\n{without_comments(whole)}".encode()
+                before = [body for at, body in prefixed if at < start]  # the last of a name is what it stands for
+                told = "\n".join([*before, without_comments(whole)]).encode()
                 written = re.sub(r"\\?\n", " ", expand(told, {}).data.decode()).strip()
                 pieces += [text[copied:start], written, "\n" * whole.count("\n")]
                 copied = end

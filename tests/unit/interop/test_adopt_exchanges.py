@@ -57,6 +57,23 @@ def test_launches_behind_macros_pointers_and_tests_are_read(name, axes, tensors,
     assert draft.program.launches[-1].kernel == kernel
 
 
+def test_a_macro_that_is_defined_anew_is_what_it_stands_for_there(tmp_path):
+    text = """#define RUN(n) k<n><<<4, n>>>(d, 4 * n);
+template <int N> __global__ void k(float* x, int n) { int i = blockIdx.x * N + threadIdx.x; if (i < n) x[i] *= 2; }
+void first(float* d) { RUN(32) }
+#undef RUN
+#define RUN(n) k<n><<<8, n>>>(d, 8 * n);
+int main() {
+    float *d, h[512];
+    cudaMalloc(&d, 2048); cudaMemcpy(d, h, 2048, cudaMemcpyHostToDevice);
+    RUN(64)
+    cudaMemcpy(h, d, 2048, cudaMemcpyDeviceToHost);
+}
+"""
+    (launch,) = drafted_text(tmp_path, text).launches
+    assert (launch.grid, launch.block, launch.instance.template) == (("8",), ("64",), {"N": "64"})
+
+
 def test_an_object_whose_method_writes_is_an_output_and_keeps_no_constructor():
     """`store.store(buf + i, row, col)` writes; a constructor of the host would forbid to put `store` together."""
     draft = drafted(FILES / "twentyfirst" / "warp_softmax_policy.cu")

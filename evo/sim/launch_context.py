@@ -53,7 +53,8 @@ class LaunchContext:
         ticket: for one part of a launch, whose parts draw their blocks from it; they share nothing else but it and
         the bytes of buffers.
         """
-        self.kernel, self.buffers, self.grid, self.registers = kernel, list(buffers), grid, registers
+        self.kernel, self.grid, self.registers = kernel, grid, registers
+        self.buffers = sorted(buffers, key=lambda buffer: buffer.address)  # as an access looks for one among them
         self.shared, self.dynamic, self.in_turns = shared, dynamic, kernel.waits or (backwards and not kernel.parallel)
         self.cpu_s: tuple[float, ...] = ()  # of each thread that ran generated code
         self.private = ticket is not None

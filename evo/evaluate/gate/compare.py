@@ -168,7 +168,7 @@ def _classes(values: Reals) -> NDArray[np.int8]:
     return classes
 
 
-_FINITE, _PLUS, _MINUS = 0, 2, 3
+_FINITE = 0
 _CLASS_NAMES = ("finite", "NaN", "+Inf", "-Inf")
 
 
@@ -277,7 +277,7 @@ class _Floats:
             # Zero times infinity: whether a difference is zero or tiny, the precision decides.
             same |= (theirs != _FINITE) & (ours == _classes(self.trusted.astype(np.float64)))
         if self.honest is not None and not same.all():
-            same |= (ours != _FINITE) & (theirs != _FINITE) & self._is_undetermined(self.honest)
+            same |= (ours != _FINITE) & (theirs != _FINITE) & self._is_undetermined(theirs, self.honest)
         if self.overflowing is not None:
             outward = np.where(np.isnan(values), self.dtype == "float8_e4m3", values * np.sign(self.want) > 0)
             far = ~(np.abs(values) < 0.9 * largest(self.dtype))
@@ -300,13 +300,12 @@ class _Floats:
             f"not finite as expected: {found.element} is {names[0]}, expected {names[1]} ({count} elements)",
         )
 
-    def _is_undetermined(self, honest: HonestErrors) -> Mask:
-        """Where inputs a rounding away give infinities of both signs: a difference of nothing times infinity."""
+    def _is_undetermined(self, theirs: NDArray[np.int8], honest: HonestErrors) -> Mask:
+        """Where inputs a rounding away give something else that is not finite: a difference of nothing times infinity,
+        which is an infinity of either sign or none.
+        """
         near = [_classes(outputs[self.tensor].astype(np.float64).reshape(self.want.shape)) for outputs in honest.near()]
-        if not near:
-            return np.zeros(self.want.shape, np.bool_)
-        plus, minus = (np.any([classes == sign for classes in near], axis=0) for sign in (_PLUS, _MINUS))
-        return np.asarray(plus & minus)
+        return np.asarray(np.any([(classes != theirs) & (classes != _FINITE) for classes in near], axis=0))
 
     def _poison_problem(self, got: Array) -> Problem | None:
         """The finite poison, where it is beyond the tolerance: better words than its value."""

@@ -28,6 +28,8 @@ _SPARE = 8  # numbers are drawn for each element, of which most are equal in a n
 _FIXED = "fixed"
 _PART = 0.25  # of what a type holds
 _DRAWS = 8
+_ALIKE = 0.4  # of what is placed in company
+_EVENED = 12  # elements at most that take up what another has lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +49,37 @@ class InputSpace:
         """Whether its whole numbers mean something together, as ends of groups do."""
         return self.domains[name] == _FIXED
 
-    def placed(self, inputs: Arrays, name: str, place: int, value: np.generic) -> Arrays | None:
-        """The inputs with another element; None if it cannot be another."""
+    def placed(
+        self, inputs: Arrays, name: str, place: int, value: np.generic, company: np.random.Generator | None = None
+    ) -> Arrays | None:
+        """The inputs with another element; None if it cannot be another. company: others change with it, so that what
+        conditions met before stays met: those that hold the same, or some of a row, whose sum is kept.
+        """
         if self.is_dealt(name):
             array = with_number(inputs[name], place, int(value), self.drawn[name])
-        else:
-            array = inputs[name].copy()
-            array.reshape(-1)[place] = value
-        return None if array is None else {**inputs, name: array}
+            return None if array is None else {**inputs, name: array}
+        array = inputs[name].copy()
+        flat = array.reshape(-1)
+        before = flat[place]
+        if company is not None and company.random() < _ALIKE:
+            flat[flat == before] = value
+        elif company is not None:
+            self._even(name, array, place, float(before) - float(value), company)
+        flat[place] = value
+        return {**inputs, name: array}
+
+    def _even(self, name: str, array: NDArray[np.generic], place: int, over: float, rng: np.random.Generator) -> None:
+        """Add what is over to other elements of a row of the place, along any axis."""
+        axis = int(rng.integers(array.ndim))
+        step = math.prod(array.shape[axis + 1 :])
+        first = place - place // step % array.shape[axis] * step
+        low, high = self.bounds.get(name, (-math.inf, math.inf))
+        flat = array.reshape(-1)
+        for other in first + step * rng.permutation(array.shape[axis])[:_EVENED]:
+            if other != place and over:
+                number = min(max(float(flat[other]) + over, low), high)
+                over -= number - float(flat[other])
+                flat[other] = number
 
     @staticmethod
     def of(task: Task, case: Case, reference: Reference, seed: int) -> InputSpace:
@@ -81,7 +106,9 @@ class InputSpace:
 
     def fitted(self, name: str, value: float) -> np.generic | None:
         """The value as this input can hold it; None if it cannot."""
-        number = round(value) if name in self.bounds else value
+        number, bits = (round(value) if name in self.bounds else value), 8 * self.drawn[name].dtype.itemsize
+        if name in self.bounds and 2 ** (bits - 1) <= number < 2**bits > 2 * self.bounds[name][1]:
+            number -= 2**bits  # as it was loaded without its sign
         return self.drawn[name].dtype.type(number) if self.fits(name, np.asarray([number]))[0] else None
 
     def fits(self, name: str, values: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -188,6 +215,10 @@ def _found(value: float, real: bool, inputs: Arrays, space: InputSpace) -> list[
     for name in space.free:
         if real == (name in space.bounds):
             continue
-        places: NDArray[np.intp] = np.flatnonzero(inputs[name].reshape(-1).astype(np.float64) == value)
+        flat = inputs[name].reshape(-1)
+        is_held = flat.astype(np.float64) == value
+        if not real and value > 0:  # a load may leave the sign to those who read what it has loaded
+            is_held |= flat.view(f"u{flat.dtype.itemsize}") == value
+        places: NDArray[np.intp] = np.flatnonzero(is_held)
         found += [(name, int(place)) for place in places[: PLACES + 1]]
     return found if len(found) <= PLACES else []

@@ -41,9 +41,10 @@ _OTHERS = 24  # cases besides the task's own that are run to find these
 _RUNS = 320  # of a case
 _IN_VAIN = 60  # runs one after the other that reach nothing
 _TOGETHER = (1, 1, 1, 2, 3)  # comparisons that are turned in one run
+_IN_COMPANY = 0.3  # of the turns keep which elements are equal, or what a row of them comes to
 _OPEN = 4.0  # times as likely is a comparison turned of which an outcome is missing
 _CYCLES = 3  # of turning elements, and then all of a tensor
-_AT_ONCE = 24  # ways to change all of a tensor
+_AT_ONCE = 29  # ways to change all of a tensor
 _KEPT = 2  # new outcomes of such a run that are kept while elements are put back
 _PUT_BACK = 16  # tries to put back a part
 _OF_CASE = 0.3  # of what is left for doses
@@ -356,14 +357,15 @@ class _Pursuit:
         points = [point for point in coverage.points if point.reached and (point.compares_data or point.leaves)]
         if not points:
             return None
-        left = int(self.rng.choice(_TOGETHER))
+        left, in_company = int(self.rng.choice(_TOGETHER)), self.rng.random() < _IN_COMPANY
         likely = np.array([_OPEN if self._open(point).unexercised else 1.0 for point in points])
         changed, known = inputs, False
         for at in self.rng.choice(len(points), len(points), replace=False, p=likely / likely.sum()):
             ways = self._ways(points[int(at)], inputs, space)
             before, known = changed, known or bool(ways)
+            company = self.rng if in_company else None
             for name, place, value in ways:
-                changed = space.placed(changed, name, place, value) or changed
+                changed = space.placed(changed, name, place, value, company) or changed
             left -= changed is not before
             if not left:
                 break

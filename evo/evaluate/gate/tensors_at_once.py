@@ -96,6 +96,25 @@ def _numbers(name: str, coverage: Coverage, space: InputSpace) -> Iterator[Way]:
             yield functools.partial(np.full_like, fill_value=fitting)
 
 
+def _mirrored(array: NDArray[np.generic], axis: int, *, negative: bool = False) -> NDArray[np.generic]:
+    """The second half along an axis is the first one backwards; or its negative, so that they add up to nothing."""
+    at = np.arange(array.shape[axis])
+    found = np.take(array, np.minimum(at, at[::-1]), axis)
+    signs = np.sign(at[::-1] - at).reshape(-1, *[1] * (array.ndim - 1 - axis % array.ndim))
+    return np.asarray(found * signs if negative else found)
+
+
+def _transposed(array: NDArray[np.generic]) -> NDArray[np.generic]:
+    """A square at the start of the last two axes is its own transpose."""
+    if array.ndim < 2:
+        return array
+    found, side = array.copy(), min(array.shape[-2:])
+    lower = np.tril(np.ones((side, side), bool))
+    square = found[..., :side, :side]
+    square[...] = np.where(lower, square, np.swapaxes(square, -1, -2))
+    return found
+
+
 _STRUCTURES: tuple[Way, ...] = (
     lambda array: np.sort(array, axis=-1),
     lambda array: np.sort(array, axis=-1)[..., ::-1],
@@ -103,6 +122,11 @@ _STRUCTURES: tuple[Way, ...] = (
     lambda array: -np.abs(array),
     lambda array: np.broadcast_to(array[..., :1], array.shape),
     lambda array: np.broadcast_to(array[:1], array.shape),
+    lambda array: _mirrored(array, -1),
+    lambda array: _mirrored(array, max(0, array.ndim - 2)),
+    lambda array: _mirrored(array, -1, negative=True),
+    lambda array: _mirrored(array, max(0, array.ndim - 2), negative=True),
+    _transposed,
 )
 
 

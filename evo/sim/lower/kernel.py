@@ -85,8 +85,9 @@ def _arranged(function: PtxFunction) -> tuple[list[Block], SpinLoops, set[str]]:
 
     Where lanes of a warp may wait for one another, every point at which they meet begins or ends a block.
     """
+    read = registers_read([Block(0, [ins for ins in function.body if isinstance(ins, Instr)])])
     for apart in (False, True):
-        blocks = renumber(split_blocks(function, apart=apart))
+        blocks = renumber(split_blocks(function, apart=apart, read=read))
         for block in blocks:
             for ins in block.instructions():
                 check(ins)

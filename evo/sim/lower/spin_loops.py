@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from evo.sim.errors import refuse
-from evo.sim.lower.cfg import Block
+from evo.sim.lower.cfg import Block, takes_turn
 from evo.sim.lower.isa.opcode_table import defs, uses
 from evo.sim.lower.kernel_traits import STRONG, registers_read
 from evo.sim.ptx.ast import Imm, Instr, Special
@@ -25,7 +25,7 @@ class SpinLoops:
     heads: dict[int, Instr] = field(default_factory=dict)  # first block -> the instruction that polls
     small: set[int] = field(default_factory=set)  # blocks of short loops: their reads are polls
     held: set[int] = field(default_factory=set)  # blocks of loops that lanes may leave one by one, owning something
-    takes: set[int] = field(default_factory=set)  # heads of loops that take the next from a counter of many threads
+    takes: set[int] = field(default_factory=set)  # what follows where the next is taken from a counter of many threads
 
     @property
     def turns(self) -> set[int]:
@@ -60,6 +60,7 @@ def demand_timer_steers(blocks: list[Block]) -> None:
 def spin_loops(blocks: list[Block]) -> SpinLoops:
     """Loops that read what others may change meanwhile."""
     found, read = SpinLoops(), registers_read(blocks)
+    found.takes |= {block.next for block in blocks if block.next > 0 and takes_turn(block, read)}
     for first, ways in _ways_back(blocks).items():
         for last in ways:
             body = set(range(first, last + 1))

@@ -111,7 +111,7 @@ def resolve(c: Code) -> None:
     """
     context, w, rec, address, lane, width, used, store = c.args(8)
     found = c.var("ptr", V("ptr", "null"))
-    rows = ctx(c, context, "buffers", "ptr")
+    first = c.var("ptr", ctx(c, context, "buffers", "ptr"))
     wide = c.zext(lane, "i64")
 
     def fail(fault: SimFault) -> None:
@@ -121,13 +121,19 @@ def resolve(c: Code) -> None:
     with c.if_else(c.icmp("ne", c.and_(address, c.sub(width, 1)), 0)) as aligned:
         fail(SimFault.MISALIGNED)
         aligned.otherwise()
-        with c.times(ctx(c, context, "buffer_count")) as index:
-            row = c.at(rows, c.mul(index, ROW_SIZE))
-            offset = c.sub(address, c.load("i64", row, ROW["low"], 8))
-            size = c.load("i64", row, ROW["size"], 8)
-            room = c.icmp("ule", offset, c.sub(size, used))
-            with c.if_(c.and_(room, c.icmp("uge", size, used))):
-                found.set(row)
+        count = c.var("i64", ctx(c, context, "buffer_count"))
+        with c.while_() as loop:  # the last of the sorted rows that begins at or below the address
+            loop.until(c.icmp("ule", count.get(), 1))
+            half = c.lshr(count.get(), 1)
+            middle = c.at(first.get(), c.mul(half, ROW_SIZE))
+            below = c.icmp("ule", c.load("i64", middle, ROW["low"], 8), address)
+            first.set(c.select(below, middle, first.get()))
+            count.set(c.sub(count.get(), half))
+        row = first.get()
+        size = c.load("i64", row, ROW["size"], 8)
+        room = c.icmp("ule", c.sub(address, c.load("i64", row, ROW["low"], 8)), c.sub(size, used))
+        with c.if_(c.and_(room, c.icmp("uge", size, used))):
+            found.set(row)
         with c.if_else(c.icmp("eq", c.to_int(found.get()), 0)) as known:
             fail(SimFault.OUT_OF_BOUNDS)
             known.otherwise()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from evo.sim.module import DEFAULT_BUDGET, LaunchResult, Module, load
     from evo.sim.timing_model import MODEL_VERSION, LaunchCounts, estimate, occupancy
 
-VERSION = "4"  # of the simulator's results: bump when the same PTX may give other values, faults or counts
+VERSION = "5"  # of the simulator's results: bump when the same PTX may give other values, faults or counts
 
 __all__ = [
     "DEFAULT_BUDGET", "MODEL_VERSION", "VERSION", "Counters", "LaunchCounts", "LaunchResult", "Memory", "Module",

@@ -17,7 +17,7 @@ from evo.errors import Crashed, TaskInvalid, TimedOut
 from evo.evaluate.gate.far_sizes import CERTAIN, REACHED, reach
 from evo.evaluate.gate.run_cases import Bind, fault_reason
 from evo.evaluate.gate.scaled_cases import named_case
-from evo.evaluate.gate.threshold_cases import AxisSpace, elements_of, is_simulated
+from evo.evaluate.gate.threshold_cases import AxisSpace, elements_of
 from evo.results import CaseCheck, Fault, FaultKind, Status
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
@@ -43,7 +43,7 @@ def wrong_beyond(
     What the original computes at all of such a size nobody can afford: forces between all pairs of bodies. Its blocks
     give its own precision, so what is told here is what was left out, not what was rounded.
     """
-    for axis in AxisSpace.of(task).free if is_simulated(task) else ():
+    for axis in AxisSpace.of(task).free:
         for case in _longer(task, axis):
             inputs = _drawn(reference, case, seed)
             own, ours = honest([case]).get(case.name), bind([case]).get(case.name)

@@ -14,7 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 
 import numpy as np
 
@@ -45,6 +45,7 @@ _IN_COMPANY = 0.3  # of the turns keep which elements are equal, or what a row o
 _OPEN = 4.0  # times as likely is a comparison turned of which an outcome is missing
 _CYCLES = 3  # of turning elements, and then all of a tensor
 _AT_ONCE = 29  # ways to change all of a tensor
+_EARLY = 5  # of them before any is scaled
 _KEPT = 2  # new outcomes of such a run that are kept while elements are put back
 _PUT_BACK = 16  # tries to put back a part
 _OF_CASE = 0.3  # of what is left for doses
@@ -248,7 +249,8 @@ class _Pursuit:
         best = start
         ways = alike(start.inputs, start.coverage, space, _AT_ONCE)
         nearest = approached(space, start.inputs, start.coverage, self._missing, self._scaled_run)
-        for name, array in chain(nearest, ways):
+        early = islice(ways, _EARLY * len(space.free))  # or a sum has vanished with all of its elements
+        for name, array in chain(early, nearest, ways):
             if self.work.at_once < 0 or not self._is_open(start):
                 break
             self.work.at_once -= self._cost

@@ -56,7 +56,7 @@ def alike(
     sign, with equal rows or columns.
     """
     ways = {
-        name: [*_others(name, inputs, space), *_numbers(name, coverage, space), *_STRUCTURES]
+        name: [*_others(name, inputs, space), *_STRUCTURES, *_numbers(name, coverage, space)]
         for name in space.free
         if not space.is_dealt(name)
     }
@@ -115,18 +115,18 @@ def _transposed(array: NDArray[np.generic]) -> NDArray[np.generic]:
     return found
 
 
-_STRUCTURES: tuple[Way, ...] = (
+_STRUCTURES: tuple[Way, ...] = (  # first those whose elements stay apart, so that a number still tells which it is
+    lambda array: _mirrored(array, -1, negative=True),
+    lambda array: _mirrored(array, max(0, array.ndim - 2), negative=True),
+    lambda array: _mirrored(array, -1),
+    lambda array: _mirrored(array, max(0, array.ndim - 2)),
+    _transposed,
     lambda array: np.sort(array, axis=-1),
     lambda array: np.sort(array, axis=-1)[..., ::-1],
     np.abs,
     lambda array: -np.abs(array),
     lambda array: np.broadcast_to(array[..., :1], array.shape),
     lambda array: np.broadcast_to(array[:1], array.shape),
-    lambda array: _mirrored(array, -1),
-    lambda array: _mirrored(array, max(0, array.ndim - 2)),
-    lambda array: _mirrored(array, -1, negative=True),
-    lambda array: _mirrored(array, max(0, array.ndim - 2), negative=True),
-    _transposed,
 )
 
 

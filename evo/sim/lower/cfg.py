@@ -8,7 +8,7 @@ fails, everything reachable is treated as possibly partial.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from evo.sim.errors import PtxError, refuse
@@ -44,6 +44,7 @@ class Block:
 
 
 EXIT = -2
+_Ends = Callable[[Block], bool]
 
 
 def is_warp_sync(ins: Instr | None) -> bool:
@@ -73,11 +74,10 @@ def reads_of(arg: Operand) -> Iterable[str]:
         yield from reads_of(arg.second)
 
 
-def split_blocks(function: PtxFunction, *, apart: bool = False, read: Container[str] = ()) -> list[Block]:
+def split_blocks(function: PtxFunction, *, apart: bool = False, ends: _Ends = lambda _: False) -> list[Block]:
     """Basic blocks in program order; the last instruction of a block is its only control instruction.
 
-    apart: a block also begins where lanes or warps meet, and ends at bar.warp.sync. read: a block also ends behind an
-    atomic that gives one of these registers.
+    apart: a block also begins where lanes or warps meet, and ends at bar.warp.sync. ends: or with such code.
     """
     blocks: list[Block] = [Block(0)]
     labels: dict[str, int] = {}
@@ -93,7 +93,7 @@ def split_blocks(function: PtxFunction, *, apart: bool = False, read: Container[
             continue
         waits = item.name in BARRIERS and ("warp" in item.mods or "arrive" not in item.mods)
         meet = apart and current.code and (item.name in _COLLECTIVE or waits)
-        if current.end or meet or takes_turn(current, read):
+        if current.end or meet or ends(current):
             current = Block(len(blocks))
             blocks.append(current)
         if item.name in ("bra", "brx", "ret", "exit", "trap") or (waits and (apart or "warp" not in item.mods)):
@@ -112,23 +112,17 @@ def split_blocks(function: PtxFunction, *, apart: bool = False, read: Container[
     }
     for block in blocks:
         _link(block, labels, lone, len(blocks), function)
-    _join(blocks, apart=apart, read=read)
+    _join(blocks, apart=apart, ends=ends)
     return blocks
 
 
-def takes_turn(block: Block, read: Container[str]) -> bool:
-    """Does it end by an atomic whose result is read: what that is depends on who comes first."""
-    last = block.code[-1] if block.code and block.end is None else None
-    return last is not None and last.name == "atom" and any(name in read for name in reads_of(last.args[0]))
-
-
-def _join(blocks: list[Block], *, apart: bool, read: Container[str]) -> None:
+def _join(blocks: list[Block], *, apart: bool, ends: _Ends) -> None:
     """Blocks that always follow one another become one; the rest of them stays empty, and nothing reaches it."""
     ways = Counter([0, *(number for block in blocks for number in block.successors())])
     for block in blocks:
         while (end := block.end) is None or (end.name == "bra" and end.guard is None):
             after = blocks[(block.targets or [block.next])[0]] if block.successors() else block
-            if ways[after.number] != 1 or after is block or (apart and meets(after)) or takes_turn(block, read):
+            if ways[after.number] != 1 or after is block or (apart and meets(after)) or ends(block):
                 break
             if end is not None and any(map(_is_body, end.args)):
                 break
@@ -332,14 +326,12 @@ def renumber(blocks: list[Block]) -> list[Block]:
     """Unreachable blocks dropped, the rest numbered in execution order."""
     order = order_blocks(blocks)
     new = {old: position for position, old in enumerate(order)}
-    out = []
     for old in order:
         block = blocks[old]
         block.number = new[old]
         block.targets = [new[t] if t >= 0 else t for t in block.targets]
         block.next = new[block.next] if block.next >= 0 else block.next
-        out.append(block)
-    return out
+    return [blocks[old] for old in order]
 
 
 def on_all_ways(following: Sequence[Sequence[int]], order: Sequence[int]) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,7 @@ from evo.sim.lower.kernel_traits import (
 )
 from evo.sim.lower.looks import Look, looks
 from evo.sim.lower.probes import Probe, Probes
-from evo.sim.lower.spin_loops import SpinLoops, changes_memory, demand_timer_steers, spin_loops
+from evo.sim.lower.spin_loops import SpinLoops, changes_memory, demand_timer_steers, spin_loops, takes_turn
 from evo.sim.lower.uniformity import uniform_registers
 from evo.sim.lower.unwritten_registers import OWN, demand_written, fill, unwritten_reads
 from evo.sim.ptx.ast import WIDTH, Imm, Instr, PtxFunction
@@ -87,7 +88,7 @@ def _arranged(function: PtxFunction) -> tuple[list[Block], SpinLoops, set[str]]:
     """
     read = registers_read([Block(0, [ins for ins in function.body if isinstance(ins, Instr)])])
     for apart in (False, True):
-        blocks = renumber(split_blocks(function, apart=apart, read=read))
+        blocks = renumber(split_blocks(function, apart=apart, ends=partial(takes_turn, read=read)))
         for block in blocks:
             for ins in block.instructions():
                 check(ins)

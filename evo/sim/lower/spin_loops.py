@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 
 from evo.sim.errors import refuse
-from evo.sim.lower.cfg import Block, takes_turn
+from evo.sim.lower.cfg import Block, reads_of
 from evo.sim.lower.isa.opcode_table import defs, uses
 from evo.sim.lower.kernel_traits import STRONG, registers_read
 from evo.sim.ptx.ast import Imm, Instr, Special
@@ -78,6 +78,14 @@ def spin_loops(blocks: list[Block]) -> SpinLoops:
             if any(not ins.name.startswith("mbarrier") for ins in polling):
                 found.held |= body
     return found
+
+
+def takes_turn(block: Block, read: Container[str]) -> bool:
+    """Does it end by an atomic that gives one of these, which depends on who comes first? A lock waits by itself."""
+    last = block.code[-1] if block.code and block.end is None else None
+    if last is None or last.name != "atom" or not _LOCKS.isdisjoint(last.mods):
+        return False
+    return any(name in read for name in reads_of(last.args[0]))
 
 
 def _ways_back(blocks: list[Block]) -> dict[int, list[int]]:

@@ -115,6 +115,22 @@ def test_in_short_turns_all_take_from_a_counter(text: str, owners: int) -> None:
         assert counts.tolist() == ([24 // owners] * owners if fair else [24] + [0] * (owners - 1))
 
 
+IN_LINE = """extern "C" __global__ void k(int* next, int* seen) {
+  if (threadIdx.x % 32 == 0) for (int i = 0; i < 4; ++i) seen[threadIdx.x / 32 * 4 + i] = atomicAdd(next, 1); }"""
+
+
+def test_warps_whose_atomics_stand_in_a_line_take_turns_in_another_order() -> None:
+    """Else one warp would see all of its own before another has any, as on no GPU."""
+    found = []
+    for backwards in (False, True):
+        out, result = run(
+            IN_LINE, "k", [np.zeros(1, np.int32), np.zeros(8, np.int32)], block=(64,), backwards=backwards
+        )
+        assert result.faults == ()
+        found.append(out[1].tolist())
+    assert found == [[0, 1, 2, 3, 4, 5, 6, 7], [1, 3, 5, 7, 0, 2, 4, 6]]
+
+
 WORDS = [
     0, 1, 33, 0x7F, 0x80, 0xFF, 0x1234, 0x7FFF, 0x8000, 0xFFFF,
     0x80FF7F01, 0x7FFFFFFF, 0x80000000, 0xFF00FF80, 0xFFFFFFFF,

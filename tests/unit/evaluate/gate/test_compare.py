@@ -216,6 +216,34 @@ def test_a_sign_that_one_rounding_of_the_inputs_decides_is_none(difference: floa
     assert compare(task("float32"), "c", {"o": values}, want).status is verdict
 
 
+@pytest.mark.parametrize(
+    ("bias", "got", "verdict"),
+    [
+        (
+            -math.inf,
+            -math.inf,
+            Status.CORRECT,
+        ),  # where the difference is below zero, as an infinity of that sign is added
+        (-math.inf, 1.0, Status.WRONG),
+        (math.nan, -math.inf, Status.WRONG),
+    ],
+)
+def test_what_one_rounding_makes_an_infinity_may_be_one(bias: float, got: float, verdict: Status) -> None:
+    """The truth is NaN, as the difference is zero to the last bit: a sum in another order has it beside zero."""
+
+    def exact(inputs: Arrays) -> Arrays:
+        with np.errstate(invalid="ignore"):
+            differs = (inputs["x"].astype(np.float64) - np.mean(inputs["x"].astype(np.float64)))[:2]
+            return {"o": np.append(differs * math.inf + bias, 3.0)[None]}
+
+    x = np.ones(13, np.float32)
+    honest = HonestErrors({"x": x}, exact, [exact], {"x": "float32"}, ["o"], ROUNDOFF["float32"])
+    want = truth(exact({"x": x})["o"][0], exact({"x": x})["o"][0], honest=honest)
+    assert np.isnan(want.expected["o"][0])
+    values = np.asarray([got, math.nan, 3.0], np.float32)
+    assert compare(task("float32"), "c", {"o": values}, want).status is verdict
+
+
 def test_what_is_finite_has_to_be_whatever_the_trusted_implementation_gives() -> None:
     exact, trusted = np.asarray([1.0, 2.0, 3.0]), np.asarray([1.0, math.nan, 3.0])
     row = compare(task("float32"), "c", {"o": trusted.astype(np.float32)}, truth(exact, trusted))

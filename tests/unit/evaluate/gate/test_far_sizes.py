@@ -111,14 +111,16 @@ def test_sizes_that_do_not_go_together_say_nothing(bench: EvaluationSession, tmp
         ("cols; if (cols > 70000) row *= 2.0f", "where the original gives"),
     ],
 )
-def test_what_an_adopted_kernel_does_beyond_all_cases_a_variant_does_too(
-    bench: EvaluationSession, tmp_path: Path, changed: str, reason: str
+@pytest.mark.parametrize("own", ["original.cu", "ladder/00_plain.cu"])
+def test_what_the_tasks_own_kernel_does_beyond_all_cases_a_variant_does_too(
+    bench: EvaluationSession, tmp_path: Path, changed: str, reason: str, own: str
 ) -> None:
     task = halved(tmp_path, 1600)
     loop = "float row = 0.5f;\n    const int last = cols;\n    for (int i = threadIdx.x; i < last; i += 256)"
     right = KERNEL.replace("INDEX", "long long").replace("for (int i = threadIdx.x; i < cols; i += 256)", loop)
     right = right.replace("* 0.5f", "* row")
-    (task.folder / "original.cu").write_text(right)
+    (task.folder / own).parent.mkdir(exist_ok=True)
+    (task.folder / own).write_text(right)
     assert beyond(bench, task, right) == [None, None]  # each axis
     wrong = [row for row in beyond(bench, task, right.replace("last = cols", f"last = {changed}")) if row]
     assert wrong

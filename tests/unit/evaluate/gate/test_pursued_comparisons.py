@@ -352,6 +352,46 @@ def test_a_sum_of_whole_numbers_meets_the_one_that_it_is_compared_with(
     assert (pursued(bench, task, variant) is not None) is is_wrong
 
 
+BYTES = """\
+    for (int i = threadIdx.x; i < cols; i += 32) sum += x[blockIdx.x * cols + i];
+    for (int s = 16; s > 0; s /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, s);
+    if (sum == 0 && x[blockIdx.x * cols] == NUMBER) sum = 1;
+    if (threadIdx.x == 0) y[blockIdx.x] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(("number", "is_wrong"), [("-77", True), ("128", False)])
+def test_a_row_that_adds_up_to_nothing_meets_a_condition_on_one_of_its_bytes(
+    bench: EvaluationSession, tmp_path: Path, number: str, is_wrong: bool, seed: int
+) -> None:
+    """Whatever one element becomes, others make up for it."""
+    ranged = TOTALS.replace("dtype: int32", "dtype: int8").replace("low: -1000, high: 100000", "low: -128, high: 127")
+    task = written_task(
+        tmp_path,
+        ranged,
+        "def inputs(case, rng):\n"
+        '    return {"x": rng.integers(-128, 128, (case["ROWS"], case["COLS"]), dtype="int8")}\n'
+        "def expected(inputs):\n"
+        '    return {"y": inputs["x"].astype("int64").sum(axis=1)}\n',
+    )
+    head = ADDED.partition("    int least")[0].replace("const int* x", "const signed char* x")
+    variant = bench.prepare(task, head + BYTES.replace("NUMBER", number))
+    assert isinstance(variant, Prepared), variant
+    assert (pursued(bench, task, variant, seed) is not None) is is_wrong
+
+
+def test_a_square_that_is_its_own_transpose_is_met(bench: EvaluationSession, task: Task) -> None:
+    before = (
+        "bool same = rows > 4 && cols > 8;\n"
+        "for (int i = 0; i < 5; ++i) for (int j = 0; j < i; ++j)"
+        " same = same && __half2float(x[i * cols + j]) == __half2float(x[j * cols + i]);\n"
+        "same = same && __half2float(x[1]) != __half2float(x[2]);"
+    )
+    assert pursued(bench, task, prepared(bench, task, before, "(same ? 0 : order[i])")) is not None
+
+
 HISTOGRAM = """\
 name: histogram
 description: How often each number comes.

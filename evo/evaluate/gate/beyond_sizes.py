@@ -93,7 +93,9 @@ def _longer(task: Task, axis: str) -> Iterator[Case]:
             axes = {**task.check[0].axes, **base, axis: -(-length // step) * step}
             space.settle(axes, {axis: axes[axis]})
             case = named_case(axes)
-            if axes[axis] > space.spans[axis][1] and space.may_be(task, axes) and elements_of(task, case) <= _ELEMENTS:
+            is_stepped = all(axes[name] % step == 0 for name, step in space.steps.items() if step)
+            is_longer = axes[axis] > space.spans[axis][1] and is_stepped and space.may_be(task, axes)
+            if is_longer and elements_of(task, case) <= _ELEMENTS:
                 yield case
 
 

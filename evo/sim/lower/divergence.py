@@ -29,8 +29,10 @@ def yield_at_times(flow: Branching, block: Block) -> None:
     flow.resume_points.append(0)
     point = flow.resume_points[-1] = len(flow.blocks) + len(flow.resume_points)
     turn = c.add(c.load("i64", e.warp, WARP["turns"], 8), 1)
-    c.store(turn, e.warp, WARP["turns"], 8)
-    leaves = c.icmp("eq", c.and_(turn, SPINS - 1), 0) if number in flow.spins.heads else V("i1", "false")
+    leaves = V("i1", "false")
+    if number in flow.spins.heads:  # these alone count: a loop may have places of the other kind inside
+        c.store(turn, e.warp, WARP["turns"], 8)
+        leaves = c.icmp("eq", c.and_(turn, SPINS - 1), 0)
     if number in flow.spins.takes:
         leaves = c.or_(leaves, c.icmp("ne", c.load("i64", e.ctx, CTX["backwards"], 8), 0))
     with c.if_(leaves, likely=False):

@@ -28,7 +28,13 @@ from evo.spec.task import Case, Task
 _BEYOND = (262_151, 131_111, 33_029, 17_011)  # lengths that a counter of 16 bits and most buffers do not reach
 _LONGER = 4  # than any that a case has
 _ELEMENTS = 1 << 24  # of all tensors
-_BLOCKS, _BUDGET, _MORE_WORK = 8, 12_000_000, 4  # of the original, in warp instructions; how much more another may do
+_BLOCKS, _BUDGET, _MORE_WORK = (
+    (8, 2),
+    12_000_000,
+    4,
+)  # of the original, in warp instructions; how much more another may do
+_MANY = 512  # blocks, where few have written nothing at the end
+_SHORT = "unwritten"
 _ROUNDED = 8.0  # times the tolerance
 _ERRS = 16.0  # times what the original usually moves by
 _PART, _FEW_OTHERS = 0.01, 0.25  # of an output's size that sums in another order differ by at most; of whole numbers
@@ -56,9 +62,13 @@ def wrong_beyond(
             if found is None or (found.fault is not None and found.fault.kind not in CERTAIN):
                 continue
             reason = fault_reason(found.fault) if found.fault is not None else _unlike(task, case, found, theirs)
+            near = None
             if found.fault is None and reason:
                 near = _some_blocks(checker, own, _moved(task, inputs, seed), seed, _BUDGET)
                 reason = _unlike(task, case, found, theirs, near)
+            if reason.startswith(_SHORT):  # or the blocks that write are few of its grid
+                more = _some_blocks(checker, ours, inputs, seed, _MORE_WORK * _BUDGET, (_MANY,))
+                reason = reason if more is None or more.fault is not None else _unlike(task, case, more, theirs, near)
             if found.fault is None and reason and not _tells(task, bind, honest, reference, checker, seed):
                 break
             status = found.fault.kind.status if found.fault is not None else Status.WRONG
@@ -107,10 +117,15 @@ def _drawn(reference: Reference, case: Case, seed: int) -> Arrays | None:
 
 
 def _some_blocks(
-    checker: RemoteSimulator, program: Program, inputs: Arrays, seed: int, budget: int
+    checker: RemoteSimulator,
+    program: Program,
+    inputs: Arrays,
+    seed: int,
+    budget: int,
+    counts: tuple[int, ...] = _BLOCKS,
 ) -> SampledRun | None:
     """What the first, the last and some other blocks did; of fewer blocks if so many are too dear."""
-    for blocks in (_BLOCKS, 2):
+    for blocks in counts:
         case = BenchCase(program=program, inputs=inputs)
         asked = SampleRequest(case=case, draw=seed, blocks=blocks, budget=budget, check_races=False, only_changed=True)
         try:
@@ -164,4 +179,4 @@ def _unlike(task: Task, case: Case, found: SampledRun, theirs: SampledRun, near:
             return f"{tensor.name} is {got[at]:g} where the original gives {wanted[at]:g} ({len(off)} of {len(wanted)})"
     part = reach(task, case, found)
     is_short = part < REACHED <= reach(task, case, theirs)
-    return f"unwritten: none of its blocks writes beyond {part:.0%} of an output" if is_short else ""
+    return f"{_SHORT}: none of its blocks writes beyond {part:.0%} of an output" if is_short else ""

@@ -127,6 +127,18 @@ def test_what_the_tasks_own_kernel_does_beyond_all_cases_a_variant_does_too(
     assert reason in wrong[0]
 
 
+def test_blocks_without_work_tell_nothing_of_a_longer_size(bench: EvaluationSession, tmp_path: Path) -> None:
+    """As of a grid that has room for the tiles of any load."""
+    task = halved(tmp_path, 1600)
+    right = KERNEL.replace("INDEX", "long long")
+    (task.folder / "original.cu").write_text(right)
+    idle = right.replace("grid (ROWS)", "grid (8 * ROWS)").replace(
+        "{\n", "{\n    if (blockIdx.x >= gridDim.x / 8) return;\n", 1
+    )
+    assert idle.count("/ 8") == idle.count("8 * ROWS") == 1
+    assert beyond(bench, task, idle) == [None, None]
+
+
 COUNTS = """\
 name: counts
 description: How many numbers of each kind there are.

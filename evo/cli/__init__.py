@@ -9,6 +9,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+_OPENING = ("iterate", "check", "bench")  # commands that open a device of this machine
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (see `evo.errors` for what each code says)."""
@@ -20,9 +22,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     limit_algebra(os.environ)  # before NumPy is imported
     words = list(sys.argv[1:] if arguments is None else arguments)
     with interruptible():
-        from evo.evaluate.begun import begin_for
+        if words and words[0] in _OPENING:
+            from evo.evaluate.begun import begin_for
 
-        begin_for(words)
+            begin_for(words[1:])
         from evo.cli.app import run
 
         return run(words)

@@ -23,12 +23,11 @@ if TYPE_CHECKING:
 _SIMULATED = ("evo.spec.reference_child", "evo.device.child", "evo.device.sim_device")
 IMPORTED = (*_SIMULATED, "cuda.bindings.nvrtc")
 _ON_GPU = (*IMPORTED, "evo.evaluate.look_process")  # a simulator has few compilers, or none where all is known
-_OPENING = ("iterate", "check", "bench")  # commands that open a device of this machine
-_WITHOUT = ("--cluster", "--help", "-h")  # ... unless these are given
+_WITHOUT = ("--cluster", "--help", "-h")  # then a command opens no device of this machine
 
 
 def begin_for(words: Sequence[str]) -> None:
-    """Start the process that forks, and the GPU's, if this command line will ask for them on this machine."""
+    """Start the process that forks, and the GPU's, if a command with these options will ask for them here."""
     which = _gpu_named(words)
     if which is not None and any(Path("/dev").glob("nvidia[0-9]*")):
         with contextlib.suppress(OSError):  # told where they are asked for
@@ -37,7 +36,7 @@ def begin_for(words: Sequence[str]) -> None:
 
 
 def _gpu_named(words: Sequence[str]) -> str | None:
-    """The number of the GPU that a command line names, or has if there is one; None if it opens none, or may not."""
+    """The number of the GPU that the options name, or mean if there is one; None if another device, or none."""
     device = "auto"
     for word, following in zip(words, [*words, ""][1:], strict=True):
         option, given, value = word.partition("=")
@@ -46,8 +45,7 @@ def _gpu_named(words: Sequence[str]) -> str | None:
         if option == "--device":
             device = value if given else following
     kind, _, which = device.partition(":")
-    is_gpu = kind == "gpu" or device == "auto"
-    return (which or "0") if words[:1] and words[0] in _OPENING and is_gpu else None
+    return (which or "0") if kind == "gpu" or device == "auto" else None
 
 
 def begin_processes(device: DeviceName, task: Task) -> None:

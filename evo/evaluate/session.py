@@ -146,6 +146,8 @@ class EvaluationSession(LookingBench):
             self._checkers.pop().close()
 
     def _end_looks(self) -> None:
+        for looks in self._looks.values():
+            looks.give_up()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
         if self._look_processes is not None:

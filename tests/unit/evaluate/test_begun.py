@@ -1,4 +1,4 @@
-"""Which command lines have processes started before their command is imported."""
+"""Which options of a command have processes started before their command is imported."""
 
 from __future__ import annotations
 
@@ -22,25 +22,24 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, 
 
 
 @pytest.mark.parametrize(
-    ("line", "which"),
+    ("options", "which"),
     [
-        ("iterate softmax", "0"),
-        ("iterate softmax --device gpu", "0"),
-        ("check mine.cu --device gpu:1 --seed 3", "1"),
-        ("bench --device=gpu:2 mine.cu", "2"),
-        ("iterate softmax --device sim:l4", None),
-        ("iterate softmax --cluster processes:2 --device gpu:0", None),
-        ("iterate --help", None),
-        ("iterate softmax --device", None),
-        ("iterate softmax --device tpu:0", None),
-        ("leaderboard", None),
-        ("", None),
+        ("softmax", "0"),
+        ("", "0"),
+        ("softmax --device gpu", "0"),
+        ("mine.cu --device gpu:1 --seed 3", "1"),
+        ("--device=gpu:2 mine.cu", "2"),
+        ("softmax --device sim:l4", None),
+        ("softmax --cluster processes:2 --device gpu:0", None),
+        ("--help", None),
+        ("softmax --device", None),
+        ("softmax --device tpu:0", None),
     ],
 )
 def test_a_gpu_is_opened_early_where_the_command_will(
-    line: str, which: str | None, started: list[tuple[str, ...]]
+    options: str, which: str | None, started: list[tuple[str, ...]]
 ) -> None:
-    begun.begin_for(line.split())
+    begun.begin_for(options.split())
     assert [words[:3] for words in started] == ([] if which is None else [(DEVICE, "gpu", which)])
 
 
@@ -48,7 +47,7 @@ def test_nothing_is_started_on_a_machine_without_one(
     started: list[tuple[str, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "nvidia0").unlink()
-    begun.begin_for(["iterate", "softmax"])
+    begun.begin_for(["softmax"])
     assert started == []
 
 
@@ -57,5 +56,5 @@ def test_what_cannot_be_started_is_told_later(started: list[tuple[str, ...]], mo
         raise OSError("no more processes")
 
     monkeypatch.setattr(begun, "begin_forks", refused)
-    begun.begin_for(["iterate", "softmax"])
+    begun.begin_for(["softmax"])
     assert started == []

@@ -130,7 +130,7 @@ class EvaluationSession(LookingBench):
         for judge in self._judges:
             judge.close()
         for reference in self._references.values():
-            reference.close()
+            reference.close(for_good=True)
 
     def watch_calls(self, look: Callable[[], object]) -> None:
         """Have something looked at before each call of a device, such as the time; what it raises ends the call."""

@@ -77,11 +77,11 @@ class Reference:
         """Whether the module has a function of the contract that it may leave out."""
         return function in self.process.functions
 
-    def close(self) -> None:
-        """End its processes; a later call starts another."""
+    def close(self, *, for_good: bool = False) -> None:
+        """End its processes; a later call starts another, or raises WorkerLost if this is for good."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
-        self.process.close()
+        (self.process.end if for_good else self.process.close)()
 
     def ahead(self, cases: Iterable[Case], seed: int) -> None:
         """Begin with the expectations of these cases in further processes, which a machine with few cores has not."""

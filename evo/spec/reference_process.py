@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from evo.errors import ChildDied, ChildGarbled, TaskInvalid
+from evo.errors import ChildDied, ChildGarbled, TaskInvalid, WorkerLost
 from evo.spec.array_message import packed, unpacked
 from evo.spec.child_entries import REFERENCE
 from evo.spec.child_process import ChildProcess
@@ -61,6 +61,7 @@ class ReferenceProcess:
         self._child: ChildProcess | None = None
         self._told: set[str] = set()
         self._counted_s = 0.0  # when the processes below it were counted last
+        self._has_ended = False
         with self._lock:
             self._start()
 
@@ -69,7 +70,7 @@ class ReferenceProcess:
     ) -> ReferenceValue:
         """What a function returns. seed: of a random generator, handed on as its last argument.
 
-        Raises TaskInvalid.
+        Raises TaskInvalid, and WorkerLost after `end`.
         """
         with self._lock:
             return self._called(function, args, limit_s, seed)
@@ -86,6 +87,8 @@ class ReferenceProcess:
     def _called(
         self, function: str, args: Sequence[object], limit_s: float, seed: Sequence[int] | None
     ) -> ReferenceValue:
+        if self._child is None and self._has_ended:
+            raise WorkerLost(f"{self.path}: {function}() is asked for, and its session is over", hint="open a new one")
         if self._child is None:
             self._start()
         errors = dict(np.geterr())
@@ -110,6 +113,11 @@ class ReferenceProcess:
                         os.kill(process, signal.SIGKILL)
             self._child.close()
         self._child = None
+
+    def end(self) -> None:
+        """End the process for good: a thread that outlives its session would begin another, and be waited for."""
+        self._has_ended = True
+        self.close()
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):  # the interpreter may be half gone

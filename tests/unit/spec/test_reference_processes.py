@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evo.errors import TaskInvalid
+from evo.errors import TaskInvalid, WorkerLost
 from evo.spec.reference_process import ReferenceProcess, ReferenceProcesses
 
 SLOW = """
@@ -55,3 +55,11 @@ def test_one_process_where_the_machine_has_no_cores_for_more(tmp_path: Path) -> 
     one = ReferenceProcesses(tmp_path / "reference.py", most=1)
     assert len(pids(one, 4, {"x": np.zeros(4)})) == 1
     one.close()
+
+
+def test_what_has_ended_for_good_begins_no_process(several: ReferenceProcesses) -> None:
+    small = {"x": np.zeros(4)}
+    assert pids(several, 1, small)
+    several.end()
+    with pytest.raises(WorkerLost):
+        several.call("expected", (small, {"N": 1}), limit_s=60.0)

@@ -28,11 +28,8 @@ from evo.spec.task import Case, Task
 _BEYOND = (262_151, 131_111, 33_029, 17_011)  # lengths that a counter of 16 bits and most buffers do not reach
 _LONGER = 4  # than any that a case has
 _ELEMENTS = 1 << 24  # of all tensors
-_BLOCKS, _BUDGET, _MORE_WORK = (
-    (8, 2),
-    12_000_000,
-    4,
-)  # of the original, in warp instructions; how much more another may do
+_BLOCKS = (8, 2)  # of the original: so many, or fewer where they are dear
+_BUDGET, _MORE_WORK = 12_000_000, 4  # of the original, in warp instructions; how much more another may do
 _MANY = 512  # blocks, where few have written nothing at the end
 _SHORT = "unwritten"
 _ROUNDED = 8.0  # times the tolerance

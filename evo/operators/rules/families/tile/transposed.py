@@ -100,7 +100,7 @@ def _transposed(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) 
     tensors = {tensor.name: tensor for tensor in analysis.task.tensors}
     for read in moved:
         source, output = tensors.get(read.memory.name), tensors.get(write.memory.name)
-        stays = read.index is not None and read.index == write.index  # each element, without counting them out
+        stays = read is write or (read.index is not None and read.index == write.index)  # not to be counted out
         if stays or source is None or output is None or not _is_scattered(analysis, (read, write)):
             continue
         found = _Transposed(ctx, analysis, function, read, write, source, output)

@@ -88,6 +88,39 @@ def is_rounded_alike(task: Task, honest: Bind | None, step: Step, expectation: E
     return all(ours is not None and other is not None and ours <= _MORE * other for ours, other in pairs)
 
 
+def is_own_answer(
+    task: Task,
+    programs: Mapping[str, Program],
+    honest: Bind | None,
+    step: Step,
+    expectation: Expectation,
+    row: CaseCheck,
+) -> bool:
+    """Whether whole numbers that are not the reference's are, one and all, what the task's own kernel gives there: a
+    label by distances of numbers so far out that floats do not tell them apart.
+
+    honest: its programs. row: what the variant showed in this step.
+    """
+    if honest is None or not _is_whole_otherwise(row):
+        return False
+    own = honest([step.case])
+    if step.case.name not in own:
+        return False
+    plain = replace(step, check_races=False)
+    theirs, result, _ = check_case(task, own, expectation, plain, {})
+    if result is None or not _is_whole_otherwise(theirs):
+        return False
+    whole = {t.name: result.outputs[0][t.name] for t in task.outputs if not is_float(t.dtype)}
+    trusted = None if expectation.trusted is None else {**expectation.trusted, **whole}
+    given = replace(expectation, expected={**expectation.expected, **whole}, trusted=trusted, memo={})
+    again, _, _ = check_case(task, programs, given, plain, {})
+    return again.status is Status.CORRECT
+
+
+def _is_whole_otherwise(row: CaseCheck) -> bool:
+    return row.status is Status.WRONG and row.mismatch is not None and row.mismatch.kind is MismatchKind.DIFFERENT
+
+
 def is_own_wrong(task: Task, honest: Bind | None, case: Case, expectation: Expectation, device: RemoteDevice) -> bool:
     """Whether the task's own kernel has wrong numbers on these inputs: of numbers whose squares overflow nobody may ask
     more than it gives, and a reference that computes in float64 does not show that they do.

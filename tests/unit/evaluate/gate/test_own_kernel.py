@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 from task_folders import written_task
 
-from evo.evaluate.gate.own_kernel import is_rounded_alike, wrong_at_near_ties
+from evo.evaluate.gate.own_kernel import is_own_answer, is_rounded_alike, wrong_at_near_ties
 from evo.evaluate.gate.run_cases import Step, check_case
 from evo.evaluate.prepare import Prepared
 from evo.evaluate.session import EvaluationSession
@@ -108,6 +109,19 @@ extern "C" __global__ void places(const __half* x, int* y, int rows, int cols) {
 """
 
 
+def places(folder: Path, first: str) -> Task:
+    """first: what the task's own kernel compares."""
+    task = written_task(
+        folder,
+        PLACES,
+        "def inputs(case, rng):\n"
+        '    return {"x": rng.standard_normal((case["ROWS"], case["COLS"])).astype("float16")}\n'
+        'def expected(inputs):\n    return {"y": inputs["x"].argmax(axis=1).astype("int32")}\n',
+    )
+    (task.folder / "ladder" / "00_scalar.cu").write_text(SEARCH.replace("SIZE", first))
+    return task
+
+
 @pytest.mark.parametrize(
     ("first", "size", "is_wrong"),
     [
@@ -122,18 +136,35 @@ extern "C" __global__ void places(const __half* x, int* y, int rows, int cols) {
     ],
 )
 def test_near_ties_that_the_own_kernel_tells_apart_are_told_apart(
-    bench: EvaluationSession, tmp_path_factory: pytest.TempPathFactory, first: str, size: str, is_wrong: bool
+    bench: EvaluationSession, tmp_path: Path, first: str, size: str, is_wrong: bool
 ) -> None:
-    task = written_task(
-        tmp_path_factory.mktemp("places"),
-        PLACES,
-        "def inputs(case, rng):\n"
-        '    return {"x": rng.standard_normal((case["ROWS"], case["COLS"])).astype("float16")}\n'
-        'def expected(inputs):\n    return {"y": inputs["x"].argmax(axis=1).astype("int32")}\n',
-    )
-    (task.folder / "ladder" / "00_scalar.cu").write_text(SEARCH.replace("SIZE", first))
+    task = places(tmp_path, first)
     prepared = bench.prepare(task, SEARCH.replace("SIZE", size))
     assert isinstance(prepared, Prepared)
     own = partial(bench.own_programs, task)
     found = wrong_at_near_ties(task, prepared.programs, own, bench.reference(task), bench.checker, 7)
     assert (found is not None) is is_wrong
+
+
+@pytest.mark.parametrize(
+    ("first", "size", "is_own"),
+    [
+        ("own + 65536.0f", "65536.0f + own", True),  # the first of several that floats do not tell apart
+        ("own + 65536.0f", "own + 1048576.0f", False),  # of more than the own kernel does not
+        ("own + 65536.0f", "-own", False),
+        ("own", "own + 65536.0f", False),
+    ],
+)
+def test_whole_numbers_that_the_own_kernel_gives_as_well_are_no_fault(
+    bench: EvaluationSession, tmp_path: Path, first: str, size: str, is_own: bool
+) -> None:
+    task = places(tmp_path, first)
+    prepared = bench.prepare(task, SEARCH.replace("SIZE", size))
+    assert isinstance(prepared, Prepared)
+    step, own = Step(task.check[0], bench.checker), partial(bench.own_programs, task)
+    x = (1.0 + np.arange(96 * 9).reshape(96, 9) % 7 / 1024).astype(np.float16)
+    expectation = Expectation({"x": x}, {"y": x.argmax(axis=1).astype(np.int32)}, None)
+    row, _, _ = check_case(task, prepared.programs, expectation, step, {})
+    assert row.status is Status.WRONG
+    assert is_own_answer(task, prepared.programs, own, step, expectation, row) is is_own
+    assert not is_own_answer(task, prepared.programs, None, step, expectation, row)

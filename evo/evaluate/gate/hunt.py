@@ -29,13 +29,7 @@ from evo.evaluate.gate.other_machines import (
     shifted_steps,
 )
 from evo.evaluate.gate.other_orders import other_orders
-from evo.evaluate.gate.own_kernel import (
-    is_by_rounding,
-    is_own_answer,
-    is_own_wrong,
-    is_rounded_alike,
-    wrong_at_near_ties,
-)
+from evo.evaluate.gate.own_kernel import is_by_rounding, is_own_too, is_own_wrong, wrong_at_near_ties
 from evo.evaluate.gate.run_cases import (
     CHECK_BUDGET,
     Bind,
@@ -127,7 +121,7 @@ def hunt(
         if looked.is_again(step, expectation):
             return None, ()
         row, faults = _at_suggested(task, bound, own, expectation, step, on, seed)
-        is_own = row is not None and _is_own(task, bound, honest, step, expectation, row)
+        is_own = row is not None and is_own_too(task, bound, honest, step, expectation, row)
         return (None, ()) if is_own else (row, faults)
 
     constants = _constants(programs) if thorough else ()
@@ -391,20 +385,6 @@ def _wrong(
         if looked is not None:
             looked.add(step)
         return None
-    if _is_own(task, programs, honest, step, expectation, row):
+    if is_own_too(task, programs, honest, step, expectation, row):
         return None
     return failed(row, step, Stage.GATE, f"case {case.name}{step.under}", faults, seed)
-
-
-def _is_own(
-    task: Task,
-    programs: Mapping[str, Program],
-    honest: Bind | None,
-    step: Step,
-    expectation: Expectation,
-    row: CaseCheck,
-) -> bool:
-    """Whether what the task's own first kernel gives on these inputs is no better."""
-    return is_rounded_alike(task, honest, step, expectation, row) or is_own_answer(
-        task, programs, honest, step, expectation, row
-    )

@@ -68,27 +68,7 @@ def is_by_rounding(row: CaseCheck) -> bool:
     return row.status is Status.WRONG and row.mismatch is not None and row.mismatch.kind in _ROUNDED
 
 
-def is_rounded_alike(task: Task, honest: Bind | None, step: Step, expectation: Expectation, row: CaseCheck) -> bool:
-    """Whether numbers are beyond their limits by rounding, and the task's own kernel errs about as much there.
-
-    honest: its programs. row: what the variant showed in this step.
-    """
-    if honest is None or not is_by_rounding(row):
-        return False
-    programs = honest([step.case])
-    if step.case.name not in programs:
-        return False
-    theirs, _, _ = check_case(task, programs, expectation, replace(step, check_races=False), {})
-    if theirs.mismatch is None or theirs.mismatch.kind not in _ROUNDED or theirs.max_error is None:
-        return False
-    largest = float(np.max(np.abs(expectation.expected[theirs.mismatch.tensor]), initial=0.0))
-    if theirs.max_error > _MOST * _allowed(task, largest) or _is_far(task, theirs):
-        return False
-    pairs = (row.max_error, theirs.max_error), (row.rms_error, theirs.rms_error)
-    return all(ours is not None and other is not None and ours <= _MORE * other for ours, other in pairs)
-
-
-def is_own_answer(
+def is_own_too(
     task: Task,
     programs: Mapping[str, Program],
     honest: Bind | None,
@@ -96,25 +76,35 @@ def is_own_answer(
     expectation: Expectation,
     row: CaseCheck,
 ) -> bool:
-    """Whether whole numbers that are not the reference's are, one and all, what the task's own kernel gives there: a
-    label by distances of numbers so far out that floats do not tell them apart.
+    """Whether the task's own kernel is no better there: numbers are beyond their limits by rounding, and it errs about
+    as much; or whole numbers are not the reference's, and are, one and all, what it gives: a label by distances of
+    numbers so far out that floats do not tell them apart.
 
     honest: its programs. row: what the variant showed in this step.
     """
-    if honest is None or not _is_whole_otherwise(row):
-        return False
-    own = honest([step.case])
+    own = honest([step.case]) if honest is not None and (is_by_rounding(row) or _is_whole_otherwise(row)) else {}
     if step.case.name not in own:
         return False
     plain = replace(step, check_races=False)
     theirs, result, _ = check_case(task, own, expectation, plain, {})
+    if is_by_rounding(row):
+        return _errs_alike(task, row, theirs, expectation)
     if result is None or not _is_whole_otherwise(theirs):
         return False
     whole = {t.name: result.outputs[0][t.name] for t in task.outputs if not is_float(t.dtype)}
     trusted = None if expectation.trusted is None else {**expectation.trusted, **whole}
     given = replace(expectation, expected={**expectation.expected, **whole}, trusted=trusted, memo={})
-    again, _, _ = check_case(task, programs, given, plain, {})
-    return again.status is Status.CORRECT
+    return check_case(task, programs, given, plain, {})[0].status is Status.CORRECT
+
+
+def _errs_alike(task: Task, row: CaseCheck, theirs: CaseCheck, expectation: Expectation) -> bool:
+    if theirs.mismatch is None or theirs.mismatch.kind not in _ROUNDED or theirs.max_error is None:
+        return False
+    largest = float(np.max(np.abs(expectation.expected[theirs.mismatch.tensor]), initial=0.0))
+    if theirs.max_error > _MOST * _allowed(task, largest) or _is_far(task, theirs):
+        return False
+    pairs = (row.max_error, theirs.max_error), (row.rms_error, theirs.rms_error)
+    return all(ours is not None and other is not None and ours <= _MORE * other for ours, other in pairs)
 
 
 def _is_whole_otherwise(row: CaseCheck) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from task_folders import written_task
 
-from evo.evaluate.gate.own_kernel import is_own_answer, is_rounded_alike, wrong_at_near_ties
+from evo.evaluate.gate.own_kernel import is_own_too, wrong_at_near_ties
 from evo.evaluate.gate.run_cases import Step, check_case
 from evo.evaluate.prepare import Prepared
 from evo.evaluate.session import EvaluationSession
@@ -74,12 +74,12 @@ def test_what_the_own_kernel_errs_as_well_is_no_fault(
 ) -> None:
     prepared = bench.prepare(task, KERNEL.replace(*change))
     assert isinstance(prepared, Prepared)
-    step = Step(task.check[0], bench.checker)
+    step, own = Step(task.check[0], bench.checker), partial(bench.own_programs, task)
     expectation = Expectation({"x": X}, {"y": np.array([TRUTH])}, None)
     row, _, _ = check_case(task, prepared.programs, expectation, step, {})
     assert row.status is Status.WRONG
-    assert is_rounded_alike(task, partial(bench.own_programs, task), step, expectation, row) is is_alike
-    assert not is_rounded_alike(task, None, step, expectation, row)
+    assert is_own_too(task, prepared.programs, own, step, expectation, row) is is_alike
+    assert not is_own_too(task, prepared.programs, None, step, expectation, row)
 
 
 PLACES = """\
@@ -166,5 +166,5 @@ def test_whole_numbers_that_the_own_kernel_gives_as_well_are_no_fault(
     expectation = Expectation({"x": x}, {"y": x.argmax(axis=1).astype(np.int32)}, None)
     row, _, _ = check_case(task, prepared.programs, expectation, step, {})
     assert row.status is Status.WRONG
-    assert is_own_answer(task, prepared.programs, own, step, expectation, row) is is_own
-    assert not is_own_answer(task, prepared.programs, None, step, expectation, row)
+    assert is_own_too(task, prepared.programs, own, step, expectation, row) is is_own
+    assert not is_own_too(task, prepared.programs, None, step, expectation, row)
